@@ -10,7 +10,7 @@ import (
 // attempt.json beside the official files. Durations are in seconds, sizes in
 // bytes.
 type Attempt struct {
-	SchemaVersion int             `json:"schema_version"` // 1
+	SchemaVersion int             `json:"schema_version"` // AttemptSchema
 	InstanceID    string          `json:"instance_id"`
 	Model         string          `json:"model_name_or_path"`
 	Repo          string          `json:"repo,omitempty"`
@@ -28,6 +28,7 @@ type Attempt struct {
 
 	Patch    PatchRecord   `json:"patch"`
 	Phases   []PhaseRecord `json:"phases,omitempty"`
+	Sign     FailureSign   `json:"failure_sign,omitzero"` // what the logs of an unresolved attempt show
 	Usage    UsageRecord   `json:"usage"`
 	Warnings []string      `json:"warnings,omitempty"` // for example a failed install step
 	Limits   LimitsRecord  `json:"limits"`
@@ -37,10 +38,14 @@ type Attempt struct {
 	Reused   bool          `json:"reused,omitempty"`
 }
 
+// AttemptSchema is the schema_version of attempt.json.
+const AttemptSchema = 1
+
 // PatchRecord says what became of the model's patch.
 type PatchRecord struct {
 	SHA256  string     `json:"sha256,omitempty"` // of the patch as given
 	Bytes   int        `json:"bytes"`
+	Null    bool       `json:"null,omitempty"`    // the prediction had no patch at all, not even ""
 	Files   []string   `json:"files,omitempty"`   // paths it touches
 	Repairs []string   `json:"repairs,omitempty"` // what was mended before it was applied
 	Applied string     `json:"applied,omitempty"` // the command that worked

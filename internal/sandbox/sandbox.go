@@ -33,6 +33,8 @@ type Sandbox interface {
 	Exec(ctx context.Context, cmd Command) (Result, error)
 	// Put writes files, creating folders as needed, as root.
 	Put(ctx context.Context, files ...File) error
+	// Read returns a file's content, at most limit bytes of it.
+	Read(ctx context.Context, path string, limit int64) ([]byte, error)
 	// Usage reads what the sandbox has used so far.
 	Usage(ctx context.Context) (Usage, error)
 	// Destroy kills every process and removes the sandbox. It may be called
@@ -48,11 +50,11 @@ type Spec struct {
 	Env          []string          // NAME=value
 	Capabilities []string          // kept besides the small default set, for example SYS_ADMIN
 	Limits       Limits
+	Files        []File    // put in before anything runs
 	Expiry       time.Time // when another process may sweep it
 }
 
-// Limits bound one sandbox. Zero means unlimited, except Pids and Memory, where
-// engines refuse zero.
+// Limits bound one sandbox. Zero means no limit.
 type Limits struct {
 	CPUs        float64 // processors
 	MemoryBytes int64   // memory and swap together
@@ -72,8 +74,9 @@ type Command struct {
 
 // Result is how a command ended.
 type Result struct {
-	ExitCode int           // 0..255; 128+n for signal n; -1 when it was killed by us
+	ExitCode int           // 0..255; 128+n for signal n; -1 when the sandbox was killed under it
 	TimedOut bool          // Timeout expired; the sandbox is dead
+	DiskFull bool          // Limits.DiskBytes was passed; the sandbox is dead
 	Elapsed  time.Duration // start to end of the process
 }
 

@@ -1,0 +1,149 @@
+package logparse
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// The lines by which the harness and its scripts mark up a log.
+const (
+	StartTestOutput  = ">>>>> Start Test Output"
+	EndTestOutput    = ">>>>> End Test Output"
+	TestExitCode     = ">>>>> Test Exit Code" // followed by ": <number>"
+	PatchApplyFailed = ">>>>> Patch Apply Failed"
+	PatchApplied     = ">>>>> Applied Patch"
+	ResetFailed      = ">>>>> Reset Failed"
+	TestsErrored     = ">>>>> Tests Errored"
+	TestsTimedOut    = ">>>>> Tests Timed Out"
+)
+
+// badCodes are the marks that make a log not gradeable wherever they stand.
+var badCodes = [...]string{PatchApplyFailed, ResetFailed, TestsErrored, TestsTimedOut}
+
+// Log is a log taken apart at the markers.
+type Log struct {
+	Text     string   // the whole log, newlines normalised
+	Region   string   // what the tests printed
+	Found    bool     // both markers are there
+	BadCodes []string // marks that say the log is not gradeable
+	ExitCode *int     // of the test command, where the log has it
+}
+
+// Cut takes a log apart. The region lies between the first start marker and
+// whichever comes first after it, an end marker or another start marker.
+func Cut(log string) Log {
+	text := Normalise(log)
+	out := Log{Text: text, ExitCode: exitCode(text)}
+	for _, code := range badCodes {
+		if strings.Contains(text, code) {
+			out.BadCodes = append(out.BadCodes, code)
+		}
+	}
+	_, region, started := strings.Cut(text, StartTestOutput)
+	if !started || !strings.Contains(text, EndTestOutput) {
+		return out
+	}
+	out.Found = true
+	region, _, _ = strings.Cut(region, StartTestOutput)
+	region, _, _ = strings.Cut(region, EndTestOutput)
+	out.Region = region
+	return out
+}
+
+// exitCode reads the first exit code mark that has a number.
+func exitCode(text string) *int {
+	for {
+		_, rest, ok := strings.Cut(text, TestExitCode+":")
+		if !ok {
+			return nil
+		}
+		text = rest
+		rest = stripLeft(rest)
+		sign := strings.HasPrefix(rest, "-")
+		digits := strings.TrimPrefix(rest, "-")
+		n := spanLeft(digits, isDigit)
+		if n == 0 {
+			continue
+		}
+		code, err := strconv.Atoi(digits[:n])
+		if err != nil {
+			code = 1 // too long for a number: all that counts is that it is not zero
+		}
+		if sign {
+			code = -code
+		}
+		return &code
+	}
+}
+
+// Normalise reads bytes of a log as the harness does: UTF-8 with U+FFFD for what
+// is not, and every \r\n and lone \r a newline.
+func Normalise(log string) string {
+	if !utf8.ValidString(log) {
+		log = replaceInvalid(log)
+	}
+	if strings.IndexByte(log, '\r') < 0 {
+		return log
+	}
+	var b strings.Builder
+	b.Grow(len(log))
+	for {
+		i := strings.IndexByte(log, '\r')
+		if i < 0 {
+			b.WriteString(log)
+			return b.String()
+		}
+		b.WriteString(log[:i])
+		b.WriteByte('\n')
+		log = strings.TrimPrefix(log[i+1:], "\n")
+	}
+}
+
+// replaceInvalid puts one U+FFFD for every maximal part of an ill-formed
+// sequence, as Python does (Go would put one for every byte).
+func replaceInvalid(s string) string {
+	var b strings.Builder
+	b.Grow(len(s) + 16)
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r != utf8.RuneError || n > 1 {
+			b.WriteString(s[i : i+n])
+			i += n
+			continue
+		}
+		b.WriteRune(utf8.RuneError)
+		i += illFormed(s[i:])
+	}
+	return b.String()
+}
+
+// illFormed returns how many bytes the ill-formed sequence s begins with has:
+// as many as could have begun a well-formed one, and at least one.
+func illFormed(s string) int {
+	lo, hi, need := byte(0x80), byte(0xbf), 0
+	switch c := s[0]; {
+	case c >= 0xc2 && c <= 0xdf:
+		need = 1
+	case c >= 0xe0 && c <= 0xef:
+		need = 2
+		if c == 0xe0 {
+			lo = 0xa0
+		} else if c == 0xed {
+			hi = 0x9f
+		}
+	case c >= 0xf0 && c <= 0xf4:
+		need = 3
+		if c == 0xf0 {
+			lo = 0x90
+		} else if c == 0xf4 {
+			hi = 0x8f
+		}
+	}
+	n := 1
+	for n <= need && n < len(s) && s[n] >= lo && s[n] <= hi {
+		n++
+		lo, hi = 0x80, 0xbf
+	}
+	return n
+}

@@ -1,0 +1,124 @@
+// Package base builds the base layer: an operating system with compilers, git,
+// a locale and a non-root user.
+//
+// It knows BuildKit's LLB and how a root file system is made; it must not know
+// which environment or repository will stand on it.
+package base
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/moby/buildkit/client/llb"
+
+	"github.com/evalrun/evalrun/images"
+)
+
+//go:embed setup.sh
+var setup string
+
+// RootFSName is the name under which the folder of the root file system tar is
+// offered to the solver, and RootFSFile the tar's name in it.
+const (
+	RootFSName = "evalrun-rootfs"
+	RootFSFile = "rootfs.tar"
+)
+
+// Env is the environment of every process in every layer above, fixed so that
+// a test sees the same locale, time zone and hash seed everywhere.
+var Env = []string{
+	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	"HOME=/root", "LANG=C.UTF-8", "TZ=Etc/UTC", "DEBIAN_FRONTEND=noninteractive", "PYTHONHASHSEED=0",
+}
+
+// WithEnv sets "NAME=value" pairs on a state.
+func WithEnv(s llb.State, env []string) llb.State {
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		s = s.AddEnv(name, value)
+	}
+	return s
+}
+
+// State is the base layer of a spec.
+func State(spec images.BaseSpec) (llb.State, error) {
+	source, err := source(spec)
+	if err != nil {
+		return llb.State{}, err
+	}
+	s := WithEnv(source.Dir("/"), Env)
+	return Run(s, setup, "base "+spec.Source.String()), nil
+}
+
+func source(spec images.BaseSpec) (llb.State, error) {
+	switch spec.Source.Kind {
+	case "debian", "rootfs":
+		// Unpacking is left to the solver, so that owners, devices and links of the
+		// tar survive whoever runs evalrun.
+		tar := llb.Local(RootFSName, llb.IncludePatterns([]string{RootFSFile}),
+			llb.SharedKeyHint(RootFSName+spec.Digest), llb.WithCustomName("root file system "+spec.Source.String()))
+		return llb.Scratch().File(llb.Copy(tar, "/"+RootFSFile, "/", &llb.CopyInfo{AttemptUnpack: true, CreateDestPath: true}),
+			llb.WithCustomName("unpack "+spec.Source.String())), nil
+	case "image":
+		ref := spec.Source.Ref
+		if !strings.Contains(ref, "@") && strings.HasPrefix(spec.Digest, "sha256:") {
+			ref += "@" + spec.Digest
+		}
+		return llb.Image(ref), nil
+	case "oci-layout":
+		// The layout is read on this side and arrives as a root file system tar:
+		// solvers inside older daemons cannot read one.
+		return llb.State{}, fmt.Errorf("base %s: an OCI layout must be flattened first", spec.Source)
+	}
+	return llb.State{}, fmt.Errorf("base %s: unknown kind", spec.Source)
+}
+
+// Settings are the ids of the secrets offered to every build step, and where
+// they are mounted. None of them is part of a layer or of a key.
+var Settings = map[string]string{
+	"evalrun-env":     "/run/evalrun/env",          // shell assignments: proxies, index settings
+	"evalrun-ca":      "/run/evalrun/ca.crt",       // certificate bundle
+	"evalrun-apt":     "/run/evalrun/apt.conf",     // points apt at the next one
+	"evalrun-sources": "/run/evalrun/sources.list", // package mirrors of the base's suite
+}
+
+const prologue = `set -euo pipefail
+if [ -f /run/evalrun/env ]; then set -a; . /run/evalrun/env; set +a; fi
+if [ -f /run/evalrun/ca.crt ]; then
+  for n in SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GIT_SSL_CAINFO NODE_EXTRA_CA_CERTS CARGO_HTTP_CAINFO; do export $n=/run/evalrun/ca.crt; done
+fi
+if [ -f /run/evalrun/apt.conf ]; then export APT_CONFIG=/run/evalrun/apt.conf; fi
+`
+
+// Run adds one build step: a bash script that may use the network, sees the
+// settings of this machine, and fails at its first failing command.
+func Run(s llb.State, script, name string, opts ...llb.RunOption) llb.State {
+	return s.Run(append(runOptions(script, name), opts...)...).Root()
+}
+
+func runOptions(script, name string) []llb.RunOption {
+	opts := []llb.RunOption{
+		llb.Args([]string{"/bin/bash", "-c", prologue + script}),
+		llb.WithCustomName(name),
+		llb.AddMount("/var/cache/apt", llb.Scratch(), llb.AsPersistentCacheDir("evalrun-apt-cache", llb.CacheMountLocked)),
+		llb.AddMount("/var/lib/apt/lists", llb.Scratch(), llb.AsPersistentCacheDir("evalrun-apt-lists", llb.CacheMountLocked)),
+		llb.AddMount("/root/.cache/pip", llb.Scratch(), llb.AsPersistentCacheDir("evalrun-pip", llb.CacheMountShared)),
+	}
+	if os.Getenv("EVALRUN_BUILD_NETWORK") == "host" {
+		opts = append(opts, llb.Network(llb.NetModeHost))
+	}
+	for _, id := range []string{"evalrun-apt", "evalrun-ca", "evalrun-env", "evalrun-sources"} {
+		opts = append(opts, llb.AddSecret(Settings[id], llb.SecretID(id), llb.SecretOptional, llb.SecretFileOpt(0, 0, 0o444)))
+	}
+	return opts
+}
+
+// AptScript installs operating system packages, or does nothing for none.
+func AptScript(packages []string) string {
+	if len(packages) == 0 {
+		return ""
+	}
+	return "apt-get update -qq\napt-get install -y -qq --no-install-recommends " + strings.Join(packages, " ") + "\n"
+}

@@ -1,0 +1,382 @@
+// Package builder drives a BuildKit: it solves the layers of an instance, each
+// key once however many ask for it, exports them as images of the engine, and
+// keeps what the build printed.
+//
+// It must not know which engine it drives, nor what the images are used for.
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/moby/buildkit/client"
+	"github.com/moby/buildkit/client/llb"
+	"github.com/tonistiigi/fsutil"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/evalrun/evalrun/cache"
+	"github.com/evalrun/evalrun/images"
+	"github.com/evalrun/evalrun/images/base"
+	"github.com/evalrun/evalrun/images/env"
+	"github.com/evalrun/evalrun/images/instance"
+	"github.com/evalrun/evalrun/internal/mirror"
+)
+
+// Engine is what the builder needs of an engine.
+type Engine interface {
+	// BuildKit returns a client of the engine's solver.
+	BuildKit(ctx context.Context) (*client.Client, error)
+	// Image returns the digest of an image in the engine's store, and false when
+	// there is none.
+	Image(ctx context.Context, ref string) (digest string, ok bool, err error)
+	// Exporter is the BuildKit exporter that puts an image into that store.
+	Exporter() string
+	// Pull fetches an image from a registry into that store.
+	Pull(ctx context.Context, ref string) error
+}
+
+// Options configure a Builder.
+type Options struct {
+	Engine    Engine
+	CacheDir  string // root file systems, locks, build logs
+	Lock      *images.Lock
+	Settings  Settings
+	AptMirror string
+	Parallel  int                                                       // solves at a time
+	Progress  func(Event)                                               // may be nil
+	Toolchain func(ctx context.Context, version string) (string, error) // folder of a Go tool chain
+	Force     bool                                                      // build even what the store already has
+}
+
+// Event tells what the builder does.
+type Event struct {
+	Kind    images.Kind
+	Name    string // for people: what the layer is for
+	Step    string // the step running now, "" at start and end
+	Done    bool
+	Cached  bool // the store already had it
+	Seconds float64
+	Err     error
+}
+
+// Image is one built or pulled image.
+type Image struct {
+	Ref        string
+	Digest     string
+	Env        []string
+	Deviations []string
+}
+
+// Builder builds the images of a run.
+type Builder struct {
+	o     Options
+	slots *semaphore.Weighted
+
+	mu      sync.Mutex
+	flights map[string]*flight
+	rootfs  map[string]base.RootFS // by digest
+}
+
+type flight struct {
+	done  chan struct{}
+	image Image
+	err   error
+}
+
+// New returns a Builder.
+func New(o Options) *Builder {
+	if o.Progress == nil {
+		o.Progress = func(Event) {}
+	}
+	return &Builder{
+		o: o, slots: semaphore.NewWeighted(int64(max(1, o.Parallel))),
+		flights: map[string]*flight{}, rootfs: map[string]base.RootFS{},
+	}
+}
+
+// BaseDigest makes a base ready and returns the digest of its content. It is
+// the function images.Resolver wants.
+func (b *Builder) BaseDigest(ctx context.Context, source images.Source) (string, error) {
+	img, err := b.once(ctx, "source "+source.String(), func() (Image, error) {
+		if source.Kind == "image" {
+			digest, ok, err := b.o.Engine.Image(ctx, source.Ref)
+			if err == nil && !ok {
+				if err = b.o.Engine.Pull(ctx, source.Ref); err == nil {
+					digest, _, err = b.o.Engine.Image(ctx, source.Ref)
+				}
+			}
+			return Image{Ref: source.Ref, Digest: digest}, err
+		}
+		b.o.Progress(Event{Kind: images.Base, Name: source.String(), Step: "make root file system"})
+		fs, err := base.Materialize(ctx, source, filepath.Join(b.o.CacheDir, "rootfs"), b.o.AptMirror)
+		if err != nil {
+			return Image{}, err
+		}
+		b.mu.Lock()
+		b.rootfs[fs.Digest] = fs
+		b.mu.Unlock()
+		return Image{Digest: fs.Digest}, nil
+	})
+	return img.Digest, err
+}
+
+// Instance makes sure the image of an instance is in the engine's store, with
+// the layers below it, and returns it.
+func (b *Builder) Instance(ctx context.Context, spec images.InstanceSpec) (Image, error) {
+	if spec.Dockerfile != "" {
+		return b.dockerfile(ctx, spec)
+	}
+	if _, err := b.base(ctx, spec.Env.Base); err != nil {
+		return Image{}, err
+	}
+	if _, err := b.env(ctx, spec.Env); err != nil {
+		return Image{}, err
+	}
+	img, err := b.instance(ctx, spec)
+	img.Env = instance.ConfigEnv(spec)
+	img.Deviations = spec.Env.Deviations
+	return img, err
+}
+
+func (b *Builder) base(ctx context.Context, spec images.BaseSpec) (Image, error) {
+	return b.layer(ctx, images.Base, spec.Key(), spec.Source.String(), func(t *task) error {
+		s, err := base.State(spec)
+		if err != nil {
+			return err
+		}
+		t.state, t.env = s, base.Env
+		return b.mountBase(t, spec)
+	})
+}
+
+func (b *Builder) env(ctx context.Context, spec images.EnvSpec) (Image, error) {
+	name := strings.TrimSpace(spec.Language + " " + spec.Version + " " + spec.Key()[:8])
+	return b.layer(ctx, images.Env, spec.Key(), name, func(t *task) error { return b.envTask(ctx, t, spec) })
+}
+
+func (b *Builder) envTask(ctx context.Context, t *task, spec images.EnvSpec) error {
+	parent, err := base.State(spec.Base)
+	if err != nil {
+		return err
+	}
+	t.state = env.State(parent, spec)
+	t.env = append(append([]string{}, base.Env...), env.Env(spec)...)
+	if spec.Python.Path != "" {
+		if err := t.mount(env.InterpreterName, spec.Python.Path); err != nil {
+			return err
+		}
+	}
+	if spec.Language == "go" && spec.Version != "" {
+		dir, err := b.o.Toolchain(ctx, spec.Version)
+		if err != nil {
+			return err
+		}
+		if err := t.mount(env.ToolchainName, dir); err != nil {
+			return err
+		}
+	}
+	return b.mountBase(t, spec.Base)
+}
+
+func (b *Builder) instance(ctx context.Context, spec images.InstanceSpec) (Image, error) {
+	return b.layer(ctx, images.Instance, spec.Key(), spec.InstanceID, func(t *task) error {
+		if err := b.envTask(ctx, t, spec.Env); err != nil {
+			return err
+		}
+		dir, err := t.tempDir(b.o.CacheDir)
+		if err != nil {
+			return err
+		}
+		tag, err := mirror.Cut(ctx, spec.Mirror, spec.BaseCommit, dir)
+		if err != nil {
+			return err
+		}
+		t.labels["evalrun.tag"] = tag
+		t.labels["evalrun.instance"] = spec.InstanceID
+		t.labels["evalrun.base_commit"] = spec.BaseCommit
+		t.state = instance.State(t.state, spec)
+		t.env, t.workdir = instance.ConfigEnv(spec), "/testbed"
+		return t.mount(instance.RepositoryName, dir)
+	})
+}
+
+func (b *Builder) mountBase(t *task, spec images.BaseSpec) error {
+	b.mu.Lock()
+	fs, ok := b.rootfs[spec.Digest]
+	b.mu.Unlock()
+	if !ok {
+		return nil // the base is an image of the engine
+	}
+	t.sources = fs.Sources
+	return t.mount(base.RootFSName, fs.Dir)
+}
+
+// task is one layer about to be solved.
+type task struct {
+	kind    images.Kind
+	key     string
+	name    string
+	state   llb.State
+	env     []string
+	workdir string
+	labels  map[string]string
+	sources string
+	mounts  map[string]fsutil.FS
+	cleanup []string
+
+	frontend      string            // "" for LLB
+	frontendAttrs map[string]string // for the Dockerfile frontend
+}
+
+func (t *task) mount(name, dir string) error {
+	fs, err := fsutil.NewFS(dir)
+	if err != nil {
+		return err
+	}
+	t.mounts[name] = fs
+	return nil
+}
+
+func (t *task) tempDir(under string) (string, error) {
+	if err := os.MkdirAll(filepath.Join(under, "tmp"), 0o755); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(filepath.Join(under, "tmp"), "repository-")
+	if err == nil {
+		t.cleanup = append(t.cleanup, dir)
+	}
+	return dir, err
+}
+
+// layer returns the image of a key from the store, or builds it.
+func (b *Builder) layer(ctx context.Context, kind images.Kind, key, name string, prepare func(*task) error) (Image, error) {
+	return b.once(ctx, string(kind)+" "+key, func() (Image, error) {
+		ref := images.Reference(kind, key)
+		start := time.Now()
+		img, cached, err := b.ensure(ctx, kind, key, name, ref, prepare)
+		b.o.Progress(Event{Kind: kind, Name: name, Done: true, Cached: cached, Seconds: time.Since(start).Seconds(), Err: err})
+		return img, err
+	})
+}
+
+func (b *Builder) ensure(ctx context.Context, kind images.Kind, key, name, ref string, prepare func(*task) error) (Image, bool, error) {
+	entry := images.LockEntry{Kind: kind, Name: name}
+	if err := b.o.Lock.Check(key, entry); err != nil {
+		return Image{}, false, err
+	}
+	if img, ok, err := b.stored(ctx, key, ref, entry); ok || err != nil {
+		return img, true, err
+	}
+	// Another process may be building the same key: wait for it and look again.
+	lockDir := filepath.Join(b.o.CacheDir, "locks")
+	if err := os.MkdirAll(lockDir, 0o755); err != nil {
+		return Image{}, false, err
+	}
+	unlock, err := cache.Lock(ctx, filepath.Join(lockDir, string(kind)+"-"+key[:20]))
+	if err != nil {
+		return Image{}, false, err
+	}
+	defer unlock()
+	if img, ok, err := b.stored(ctx, key, ref, entry); ok || err != nil {
+		return img, true, err
+	}
+	if err := b.slots.Acquire(ctx, 1); err != nil {
+		return Image{}, false, context.Cause(ctx)
+	}
+	defer b.slots.Release(1)
+	t := &task{kind: kind, key: key, name: name, labels: map[string]string{}, mounts: map[string]fsutil.FS{}}
+	defer func() {
+		for _, dir := range t.cleanup {
+			os.RemoveAll(dir)
+		}
+	}()
+	b.o.Progress(Event{Kind: kind, Name: name, Step: "prepare"})
+	if err := prepare(t); err != nil {
+		return Image{}, false, &Error{Kind: kind, Key: key, Name: name, Err: err}
+	}
+	if err := b.solve(ctx, t, ref); err != nil {
+		return Image{}, false, err
+	}
+	digest, ok, err := b.o.Engine.Image(ctx, ref)
+	if err == nil && !ok {
+		err = errors.New("the image was built but is not in the engine's store")
+	}
+	if err != nil {
+		return Image{}, false, &Error{Kind: kind, Key: key, Name: name, Err: err}
+	}
+	entry.Digest = digest
+	return Image{Ref: ref, Digest: digest}, false, b.o.Lock.Record(key, entry)
+}
+
+func (b *Builder) stored(ctx context.Context, key, ref string, entry images.LockEntry) (Image, bool, error) {
+	if b.o.Force {
+		return Image{}, false, nil
+	}
+	digest, ok, err := b.o.Engine.Image(ctx, ref)
+	if err != nil || !ok {
+		return Image{}, false, err
+	}
+	entry.Digest = digest
+	return Image{Ref: ref, Digest: digest}, true, b.o.Lock.Record(key, entry)
+}
+
+// once runs f for a key a single time; everyone who asks gets its result, a
+// failure included: a broken environment must not be built once per instance.
+func (b *Builder) once(ctx context.Context, key string, f func() (Image, error)) (Image, error) {
+	b.mu.Lock()
+	fl, ok := b.flights[key]
+	if !ok {
+		fl = &flight{done: make(chan struct{})}
+		b.flights[key] = fl
+	}
+	b.mu.Unlock()
+	if !ok {
+		fl.image, fl.err = f()
+		if fl.err != nil && ctx.Err() != nil {
+			// An interrupted build is no verdict on the layer.
+			b.mu.Lock()
+			delete(b.flights, key)
+			b.mu.Unlock()
+		}
+		close(fl.done)
+		return fl.image, fl.err
+	}
+	select {
+	case <-fl.done:
+		return fl.image, fl.err
+	case <-ctx.Done():
+		return Image{}, context.Cause(ctx)
+	}
+}
+
+// Error is a failed build. Its text ends with the end of the build's log.
+type Error struct {
+	Kind images.Kind
+	Key  string
+	Name string
+	Step string // the step that failed
+	Tail string // end of what it printed
+	Log  string // file with all of it
+	Err  error
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s image of %s", e.Kind, e.Name)
+	if e.Step != "" {
+		fmt.Fprintf(&b, ", step %q", e.Step)
+	}
+	fmt.Fprintf(&b, ": %v", e.Err)
+	if e.Tail != "" {
+		fmt.Fprintf(&b, "\n%s", e.Tail)
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }

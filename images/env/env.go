@@ -1,0 +1,147 @@
+// Package env builds the env layer: one interpreter or tool chain and its
+// dependencies, shared by every instance that needs exactly these.
+//
+// It knows how environments are laid out on disk; it must not know which
+// repository or commit will be checked out on top.
+package env
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/moby/buildkit/client/llb"
+
+	"github.com/evalrun/evalrun/images"
+	"github.com/evalrun/evalrun/images/base"
+)
+
+// InterpreterName and ToolchainName are the names under which the folder of a
+// pinned interpreter or Go tool chain is offered to the solver.
+const (
+	InterpreterName = "evalrun-interpreter"
+	ToolchainName   = "evalrun-toolchain"
+)
+
+//go:embed interpreter.sh
+var interpreter string
+
+//go:embed python.sh
+var python string
+
+//go:embed activate.sh
+var activate string
+
+//go:embed gotoolchain.sh
+var gotoolchain string
+
+// State is the env layer of a spec on top of its base.
+func State(parent llb.State, spec images.EnvSpec) llb.State {
+	s := parent
+	if len(spec.Apt) > 0 {
+		s = base.Run(s, base.AptScript(spec.Apt), "packages "+strings.Join(spec.Apt, " "))
+	}
+	switch spec.Language {
+	case "py":
+		s = pythonState(s, spec)
+	case "go":
+		s = goState(s, spec)
+	}
+	s = base.WithEnv(s, Env(spec))
+	for _, c := range spec.Commands {
+		s = base.Run(s, c, "environment: "+firstLine(c))
+	}
+	return s
+}
+
+// Env is the environment the layer adds to the base's.
+func Env(spec images.EnvSpec) []string {
+	switch spec.Language {
+	case "go":
+		return []string{
+			"PATH=/usr/local/go/bin:/root/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			"GOPATH=/root/go", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false",
+		}
+	}
+	return nil
+}
+
+// venv is where official scripts expect the environment they activate.
+const venv = "/opt/miniconda3/envs/testbed"
+
+func pythonState(s llb.State, spec images.EnvSpec) llb.State {
+	p := spec.Python
+	home := "/usr"
+	if p.From == "interpreters" {
+		home = "/opt/python/" + p.Have
+		tree := llb.Local(InterpreterName, llb.ExcludePatterns(images.InterpreterExcludes), llb.SharedKeyHint("python"+p.Digest),
+			llb.WithCustomName("interpreter "+p.Have))
+		s = s.File(llb.Copy(tree, "/", home, &llb.CopyInfo{CopyDirContentsOnly: true, CreateDestPath: true, ChownOpt: root}),
+			llb.WithCustomName("copy interpreter "+p.Have))
+		s = base.Run(s, vars("HOME_DIR", home)+interpreter, "check interpreter "+p.Have)
+	}
+	exe := home + "/bin/python3"
+	if strings.HasPrefix(p.Have, "2.") {
+		exe = home + "/bin/python2"
+	}
+	s = base.Run(s, vars("PYTHON", exe, "VENV", venv, "ACTIVATE", activate)+python, "environment: python "+p.Have)
+	if script := pipScript(spec); script != "" {
+		s = base.Run(s, script, "environment: packages")
+	}
+	return s
+}
+
+// pipScript installs the packages of the environment in the order the classic
+// harness does: the named ones, the requirements, the late ones.
+func pipScript(spec images.EnvSpec) string {
+	var b strings.Builder
+	pip := venv + "/bin/python -m pip install -q --no-warn-script-location "
+	if len(spec.Pip) > 0 {
+		b.WriteString(pip + quoteAll(spec.Pip) + "\n")
+	}
+	if spec.Requirements != "" {
+		fmt.Fprintf(&b, "cat > /tmp/requirements.txt <<'EVALRUN_END'\n%s\nEVALRUN_END\n", strings.TrimRight(spec.Requirements, "\n"))
+		b.WriteString(pip + "-r /tmp/requirements.txt\nrm /tmp/requirements.txt\n")
+	}
+	if len(spec.PipLate) > 0 {
+		b.WriteString(pip + quoteAll(spec.PipLate) + "\n")
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "export PIP_CONSTRAINT=/opt/evalrun/constraints.txt\n" + b.String() + venv + "/bin/python -m pip freeze --all > /opt/evalrun/frozen.txt\n"
+}
+
+func goState(s llb.State, spec images.EnvSpec) llb.State {
+	if spec.Version == "" {
+		return s
+	}
+	tree := llb.Local(ToolchainName, llb.SharedKeyHint("go"+spec.Version), llb.WithCustomName("go "+spec.Version))
+	s = s.File(llb.Copy(tree, "/", "/usr/local/go", &llb.CopyInfo{CopyDirContentsOnly: true, CreateDestPath: true, ChownOpt: root}),
+		llb.WithCustomName("copy go "+spec.Version))
+	return base.Run(s, vars("WANT", spec.Version)+gotoolchain, "check go "+spec.Version)
+}
+
+var root = &llb.ChownOpt{User: &llb.UserOpt{UID: 0}, Group: &llb.UserOpt{UID: 0}}
+
+// vars renders shell assignments; values are single-quoted.
+func vars(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i+1 < len(pairs); i += 2 {
+		fmt.Fprintf(&b, "%s=%s\n", pairs[i], images.ShellQuote(pairs[i+1]))
+	}
+	return b.String()
+}
+
+func quoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = images.ShellQuote(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}

@@ -1,0 +1,97 @@
+// Package instance builds the instance layer: the repository at base_commit in
+// /testbed, with nothing later reachable, and the project's install step.
+//
+// It must not know the patch, the tests' results or how they are graded.
+package instance
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/moby/buildkit/client/llb"
+
+	"github.com/evalrun/evalrun/images"
+	"github.com/evalrun/evalrun/images/base"
+	"github.com/evalrun/evalrun/images/env"
+)
+
+// RepositoryName is the name under which the cut git directory is offered to
+// the solver.
+const RepositoryName = "evalrun-repository"
+
+//go:embed checkout.sh
+var checkout string
+
+//go:embed history.sh
+var history string
+
+//go:embed offline.sh
+var offline string
+
+//go:embed wheelhouse.py
+var wheelhouse string
+
+// Env is what makes package tools work from what the image holds. It applies to
+// the tests, not to the install step, which may use the network.
+var Env = []string{
+	"PIP_CONFIG_FILE=/opt/evalrun/pip.conf", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_ROOT_USER_ACTION=ignore",
+	"GOPROXY=off", "GOSUMDB=off", "CARGO_NET_OFFLINE=true", "COMPOSER_DISABLE_NETWORK=1",
+	"npm_config_offline=true", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false",
+	"EVALRUN=1",
+}
+
+// State is the instance layer of a spec on top of its env layer.
+func State(parent llb.State, spec images.InstanceSpec) llb.State {
+	repository := llb.Local(RepositoryName, llb.SharedKeyHint("repo"+spec.Key()), llb.WithCustomName("history of "+spec.Repo))
+	s := base.Run(parent, fmt.Sprintf("BASE=%s\n", spec.BaseCommit)+checkout, "checkout "+spec.Repo+" "+short(spec.BaseCommit),
+		llb.AddMount("/mnt/repository", repository, llb.Readonly)).Dir("/testbed")
+	if spec.Env.Language == "py" {
+		s = base.Run(s, prepare(spec)+"python - <<'EVALRUN_END'\n"+wheelhouse+"\nEVALRUN_END\n", "build requirements for offline installs")
+	}
+	// One shell for all steps: they may set variables for one another.
+	if steps := append(append([]string{}, spec.PreInstall...), spec.Install...); len(steps) > 0 {
+		s = base.Run(s, prepare(spec)+strings.Join(steps, "\n")+"\n", "install "+spec.InstanceID)
+	}
+	s = base.Run(s, fmt.Sprintf("BASE=%s\n", spec.BaseCommit)+history+offline, "check history, go offline", llb.Network(llb.NetModeNone))
+	return base.WithEnv(s, Env)
+}
+
+// prepare is what precedes an install step. The steps were written for a script
+// that goes on after a failure, but a failed install must fail the build: a
+// stale or missing package would be graded as the model's failure later.
+func prepare(spec images.InstanceSpec) string {
+	text := "cd /testbed\n"
+	if spec.Env.Language == "py" {
+		text += "set +u\nsource /opt/miniconda3/bin/activate\nconda activate testbed\n" +
+			"export PIP_CONSTRAINT=/opt/evalrun/constraints.txt PIP_FIND_LINKS=/opt/wheelhouse PIP_ROOT_USER_ACTION=ignore\n"
+	}
+	return text
+}
+
+// ConfigEnv is the whole environment of the image's processes.
+func ConfigEnv(spec images.InstanceSpec) []string {
+	merged := map[string]string{}
+	var order []string
+	for _, list := range [][]string{base.Env, env.Env(spec.Env), Env} {
+		for _, kv := range list {
+			name, _, _ := strings.Cut(kv, "=")
+			if _, seen := merged[name]; !seen {
+				order = append(order, name)
+			}
+			merged[name] = kv
+		}
+	}
+	out := make([]string, len(order))
+	for i, name := range order {
+		out[i] = merged[name]
+	}
+	return out
+}
+
+func short(commit string) string {
+	if len(commit) > 12 {
+		return commit[:12]
+	}
+	return commit
+}

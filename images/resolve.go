@@ -1,0 +1,234 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/evalrun/evalrun/datasets"
+	"github.com/evalrun/evalrun/internal/mirror"
+)
+
+// Resolver turns the recipe of an instance into layer specifications: it picks
+// the base and the interpreter and reads requirement files out of the
+// repository. It is safe for concurrent use.
+type Resolver struct {
+	Base       Source // the run's base
+	BaseForced bool   // chosen by the user: never replaced for an interpreter's sake
+	Platform   string
+
+	// BaseDigest makes sure a base is at hand and returns the digest of its content.
+	BaseDigest func(context.Context, Source) (string, error)
+
+	Interpreters string // folder of interpreters, or ""
+	HostSuite    string // suite of this machine; interpreters only work on the same one
+	Nearest      bool   // take the nearest interpreter when the pinned one cannot be had
+	Mirrors      mirror.Set
+
+	mu      sync.Mutex
+	digests map[string]string // interpreter path -> digest
+}
+
+// Resolve returns the specification of the instance's image.
+func (r *Resolver) Resolve(ctx context.Context, inst *datasets.Instance, recipe *datasets.Recipe) (InstanceSpec, error) {
+	spec := InstanceSpec{
+		InstanceID: inst.ID, Repo: inst.Repo, BaseCommit: inst.BaseCommit,
+		PreInstall: recipe.PreInstall, Install: recipe.Install, Dockerfile: inst.Dockerfile,
+	}
+	repository, err := r.Mirrors.Find(ctx, inst.Repo)
+	if err != nil {
+		return spec, err
+	}
+	spec.Mirror = repository
+	if spec.Dockerfile != "" {
+		return spec, nil
+	}
+	spec.Env, err = r.environment(ctx, repository, inst, recipe.Environment)
+	return spec, err
+}
+
+func (r *Resolver) environment(ctx context.Context, repository string, inst *datasets.Instance, e datasets.Environment) (EnvSpec, error) {
+	spec := EnvSpec{
+		Language: e.Language, Version: e.Version, Apt: e.Apt, Pip: e.Pip, PipLate: e.PipLate, Commands: e.Commands,
+	}
+	source := r.Base
+	if e.Base != "" && !r.BaseForced {
+		var err error
+		if source, err = ParseSource(e.Base); err != nil {
+			return spec, err
+		}
+	}
+	if e.Language == "py" {
+		var err error
+		if spec.Python, source, err = r.python(source, e); err != nil {
+			return spec, err
+		}
+		if spec.Python.Want != "" && !sameMinor(spec.Python.Want, spec.Python.Have) {
+			spec.Deviations = append(spec.Deviations, fmt.Sprintf("python %s in place of the pinned %s", spec.Python.Have, spec.Python.Want))
+		}
+	}
+	digest, err := r.BaseDigest(ctx, source)
+	if err != nil {
+		return spec, fmt.Errorf("base %s: %w", source, err)
+	}
+	spec.Base = BaseSpec{Source: source, Digest: digest, Platform: r.Platform}
+	return spec, r.requirements(ctx, repository, inst, e, &spec)
+}
+
+// python chooses the interpreter, and the base if that decides which there is.
+func (r *Resolver) python(source Source, e datasets.Environment) (PythonSpec, Source, error) {
+	want := e.Version
+	debian := debianPython[source.suite()]
+	if want == "" || sameMinor(want, debian) {
+		return PythonSpec{Want: want, Have: debian, From: "debian"}, source, nil
+	}
+	usable := r.Interpreters != "" && source.Kind == "debian" && source.Ref == r.HostSuite
+	if usable {
+		for _, i := range FindInterpreters(r.Interpreters) {
+			if sameMinor(want, i.Version) {
+				p, err := r.interpreter(want, i)
+				return p, source, err
+			}
+		}
+	}
+	if !r.BaseForced && e.Base == "" {
+		for suite, version := range debianPython {
+			if sameMinor(want, version) {
+				return PythonSpec{Want: want, Have: version, From: "debian"}, Source{"debian", suite}, nil
+			}
+		}
+	}
+	if r.Nearest {
+		return r.nearest(want, debian, usable, source)
+	}
+	return PythonSpec{}, source, r.noPython(want, source)
+}
+
+// nearest prefers the next newer interpreter: code of old releases more often
+// runs there than it does on one older than it was written for.
+func (r *Resolver) nearest(want, debian string, usable bool, source Source) (PythonSpec, Source, error) {
+	var candidates []Interpreter
+	if usable {
+		candidates = FindInterpreters(r.Interpreters)
+	}
+	if debian != "" {
+		candidates = append(candidates, Interpreter{Version: debian})
+	}
+	var best *Interpreter
+	for i := range candidates {
+		c := &candidates[i]
+		if c.Version[0] != want[0] {
+			continue
+		}
+		switch {
+		case best == nil:
+			best = c
+		case CompareVersions(best.Version, want) < 0: // best is older: anything closer or newer wins
+			if CompareVersions(c.Version, best.Version) > 0 {
+				best = c
+			}
+		case CompareVersions(c.Version, want) > 0 && CompareVersions(c.Version, best.Version) < 0:
+			best = c
+		}
+	}
+	if best == nil {
+		return PythonSpec{}, source, r.noPython(want, source)
+	}
+	if best.Path == "" {
+		return PythonSpec{Want: want, Have: best.Version, From: "debian"}, source, nil
+	}
+	p, err := r.interpreter(want, *best)
+	return p, source, err
+}
+
+func (r *Resolver) noPython(want string, source Source) error {
+	var have []string
+	for _, i := range FindInterpreters(r.Interpreters) {
+		have = append(have, i.Version)
+	}
+	where := "no folder of interpreters is given (--interpreters DIR)"
+	if len(have) > 0 {
+		where = "the folder of interpreters has " + strings.Join(have, ", ")
+		if source.Ref != r.HostSuite {
+			where += fmt.Sprintf(", built for %q and not usable on %s", r.HostSuite, source)
+		}
+	}
+	return fmt.Errorf("python %s cannot be had: %s has %s, %s; add it there, or accept the nearest with --python nearest (reported)",
+		want, source, orNone(debianPython[source.suite()]), where)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none known"
+	}
+	return s
+}
+
+func (r *Resolver) interpreter(want string, i Interpreter) (PythonSpec, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	digest, ok := r.digests[i.Path]
+	if !ok {
+		var err error
+		if digest, err = DigestTree(i.Path); err != nil {
+			return PythonSpec{}, err
+		}
+		if r.digests == nil {
+			r.digests = map[string]string{}
+		}
+		r.digests[i.Path] = digest
+	}
+	return PythonSpec{Want: want, Have: i.Version, From: "interpreters", Digest: digest, Path: i.Path}, nil
+}
+
+// sameMinor reports whether a version is of the wanted line: 3.9 matches 3.9.18.
+func sameMinor(want, have string) bool {
+	return have != "" && (want == have || strings.HasPrefix(have, want+"."))
+}
+
+// requirements reads the first requirement file that exists.
+func (r *Resolver) requirements(ctx context.Context, repository string, inst *datasets.Instance, e datasets.Environment, spec *EnvSpec) error {
+	commit := e.RequirementCommit
+	if commit == "" {
+		commit = inst.BaseCommit
+	}
+	show := func(path string) ([]byte, error) { return mirror.Show(ctx, repository, commit, path) }
+	for _, path := range e.RequirementFiles {
+		text, err := Requirements(show, path)
+		if errors.Is(err, mirror.ErrNoFile) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("requirements %s: %w", path, err)
+		}
+		spec.Requirements = text
+		return nil
+	}
+	if len(e.RequirementFiles) > 0 {
+		return fmt.Errorf("none of %s exists at %s", strings.Join(e.RequirementFiles, ", "), commit)
+	}
+	for _, path := range e.EnvironmentFiles {
+		data, err := show(path)
+		if errors.Is(err, mirror.ErrNoFile) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("environment %s: %w", path, err)
+		}
+		text, dropped, err := CondaRequirements(data)
+		if err != nil {
+			return fmt.Errorf("environment %s: %w", path, err)
+		}
+		spec.Requirements = text
+		if len(dropped) > 0 {
+			spec.Deviations = append(spec.Deviations, "without the conda packages pip has no name for: "+strings.Join(dropped, ", "))
+		}
+		return nil
+	}
+	if len(e.EnvironmentFiles) > 0 {
+		return fmt.Errorf("none of %s exists at %s", strings.Join(e.EnvironmentFiles, ", "), commit)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
+)
+
+// SafeText makes a name or a message from outside fit to be shown on a
+// terminal, on one line: white space becomes a space, and everything else that
+// cannot be seen (control and escape characters, marks that reorder text,
+// bytes that are no UTF-8) is spelt out, as in \x1b.
+func SafeText(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsSpace(r):
+			b.WriteByte(' ')
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// Clip cuts a text that needs more than width columns and ends it with "…".
+func Clip(s string, width int) string {
+	if displayWidth(s) <= width {
+		return s
+	}
+	return twwidth.Truncate(s, width, "…")
+}
+
+// clipMiddle cuts in the middle: the end of an instance id tells it from others.
+func clipMiddle(s string, width int) string {
+	if displayWidth(s) <= width {
+		return s
+	}
+	tailWidth := max(width*2/3, 1)
+	runes := []rune(s)
+	from := len(runes)
+	for from > 0 && displayWidth(string(runes[from-1:])) <= tailWidth {
+		from--
+	}
+	tail := string(runes[from:])
+	return twwidth.Truncate(s, width-displayWidth(tail), "…") + tail
+}
+
+func displayWidth(s string) int { return twwidth.Width(s) }
+
+func firstLine(s string) string {
+	s = strings.TrimSpace(s)
+	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
+		return strings.TrimSpace(s[:i])
+	}
+	return s
+}
