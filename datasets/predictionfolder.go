@@ -80,20 +80,20 @@ func some(list []string) string {
 const folderDepth = 2 // root/<folder>/<id>/patch.diff
 
 func (s *folderScan) folder(dir string, depth int) {
-	names, err := fileNames(dir)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		s.r.problems.fatalErr(Position{File: dir}, "", pathless(err))
 	}
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		if strings.HasPrefix(name, ".") {
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		if strings.HasPrefix(entry.Name(), ".") {
 			continue
 		}
-		info, err := os.Stat(path) // follows symbolic links
+		info, err := os.Stat(path) // follows symbolic links, but those to folders may go round
 		switch {
 		case err != nil:
 			s.r.problems.fatalErr(Position{File: path}, "", pathless(err))
-		case info.IsDir() && depth < folderDepth:
+		case entry.IsDir() && depth < folderDepth:
 			s.folder(path, depth+1)
 		case info.Mode().IsRegular():
 			s.file(path, depth)

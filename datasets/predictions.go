@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"sort"
@@ -116,7 +117,11 @@ func (r *predictionReader) builtIn(name string) PredictionSet {
 // readFile adds the predictions of one file. fileID is the instance id its name
 // gives, for files of one prediction each.
 func (r *predictionReader) readFile(path, fileID string, max int) {
-	reader := &recordReader{path: path, max: max, problems: &r.problems, emit: func(rec record) {
+	r.readText(path, fileID, func() (io.ReadCloser, error) { return openText(path) }, max)
+}
+
+func (r *predictionReader) readText(path, fileID string, open func() (io.ReadCloser, error), max int) {
+	reader := &recordReader{path: path, open: open, max: max, problems: &r.problems, emit: func(rec record) {
 		id := rec.key
 		if id == "" {
 			id = fileID
@@ -139,7 +144,7 @@ func (r *predictionReader) record(rec record, givenID string) {
 	if err != nil {
 		report(err)
 	} else if id, err := identifier(raw); err != nil {
-		report(prefixed(keyInstance+" ", err))
+		report(prefixed(keyInstance+" ", err, "correct the record"))
 	} else if id != "" {
 		p.InstanceID = id
 	}
@@ -150,7 +155,7 @@ func (r *predictionReader) record(rec record, givenID string) {
 	if err != nil {
 		report(err)
 	} else if p.Model, err = identifier(raw); err != nil {
-		report(prefixed(keyModel+" ", err))
+		report(prefixed(keyModel+" ", err, "correct the record"))
 	} else if p.Model = or(p.Model, r.opts.Model); p.Model == "" {
 		report(&fault{keyModel + " is empty", "name the model, in the file or with --model"})
 	}
@@ -158,18 +163,11 @@ func (r *predictionReader) record(rec record, givenID string) {
 	if err != nil {
 		report(err)
 	} else if p.Patch, err = patchText(raw); err != nil {
-		report(prefixed(keyPatch+" ", err))
+		report(prefixed(keyPatch+" ", err, "correct the record"))
 	}
 	if usable {
 		r.add(p)
 	}
-}
-
-func prefixed(prefix string, err error) error {
-	if f, ok := errors.AsType[*fault](err); ok {
-		return &fault{prefix + f.reason, f.fix}
-	}
-	return &fault{prefix + err.Error(), "correct the record"}
 }
 
 // identifier decodes an id or a model name: a string or null.
@@ -225,8 +223,8 @@ func (r *predictionReader) add(p Prediction) {
 	r.index[key] = len(*list)
 	if list == &set.Unknown {
 		r.problems = append(r.problems, Problem{Position: p.Source, InstanceID: p.InstanceID, Fatal: !r.opts.AllowUnknown,
-			Reason: "unknown instance id: dataset " + r.ds.Name + ", split " + r.ds.Split + ", does not have it",
-			Fix:    r.near.didYouMean(p.InstanceID, "give the dataset and split it belongs to, or allow unknown ids")})
+			Reason: "unknown instance id: not in " + r.ds.Name + ", split " + r.ds.Split,
+			Fix:    r.near.didYouMean(p.InstanceID, "give its dataset and split, or allow unknown ids")})
 	}
 	r.noteEmpty(p)
 	*list = append(*list, p)
@@ -248,14 +246,14 @@ func (r *predictionReader) noteEmpty(p Prediction) {
 	if !p.Empty() {
 		return
 	}
-	what := "model_patch holds only white space"
+	what := "the patch holds only white space"
 	switch {
 	case p.Patch == nil:
-		what = "model_patch is null"
+		what = "the patch is null"
 	case *p.Patch == "":
-		what = "model_patch is empty"
+		what = "the patch is empty"
 	}
-	r.problems.warn(p.Source, p.InstanceID, what, "it counts as an empty patch and is not run")
+	r.problems.warn(p.Source, p.InstanceID, what, "it counts as an empty patch")
 }
 
 // checkModel refuses names that cannot become the name of a folder. "/" can:

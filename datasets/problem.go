@@ -102,6 +102,14 @@ func (f *fault) Error() string {
 	return f.reason + " (" + f.fix + ")"
 }
 
+// prefixed makes err a fault about a named thing. fix is for errors that know none.
+func prefixed(prefix string, err error, fix string) *fault {
+	if f, ok := errors.AsType[*fault](err); ok {
+		return &fault{prefix + f.reason, f.fix}
+	}
+	return &fault{prefix + err.Error(), fix}
+}
+
 // fatalErr adds err, split into reason and fix where it can be.
 func (ps *Problems) fatalErr(pos Position, id string, err error) {
 	if f, ok := errors.AsType[*fault](err); ok {

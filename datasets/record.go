@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -25,7 +26,8 @@ type record struct {
 // as far as the form of the file allows.
 type recordReader struct {
 	path     string
-	max      int // bytes of one record
+	open     func() (io.ReadCloser, error) // may be called twice
+	max      int                           // bytes of one record
 	problems *Problems
 	emit     func(record)
 }
@@ -33,7 +35,7 @@ type recordReader struct {
 func (r *recordReader) at(line int) Position { return Position{File: r.path, Line: line} }
 
 func (r *recordReader) read(ctx context.Context) {
-	in, err := openText(r.path)
+	in, err := r.open()
 	if err != nil {
 		r.problems.fatalErr(r.at(0), "", pathless(err))
 		return
@@ -68,9 +70,7 @@ func (r *recordReader) readLines(ctx context.Context, in io.Reader) {
 			r.problems.fatal(pos, "", "the file starts with a JSON list, not with one object a line", "rename it to .json")
 			return
 		}
-		if err := r.one(line, lines.start, pos, ""); err != nil {
-			r.problems.fatalErr(pos, "", err)
-		}
+		r.one(line, lines.start, pos, "")
 	}
 	r.problems.fatalErr(r.at(0), "", ctx.Err())
 }
@@ -79,27 +79,31 @@ func (r *recordReader) tooLong(pos Position) {
 	r.problems.fatal(pos, "", fmt.Sprintf("one record is larger than %d MiB", r.max>>20), "look for a missing line end, or drop the instance")
 }
 
-// one decodes a record and emits it. Errors are those of JSON syntax; other
-// faults are noted here.
-func (r *recordReader) one(raw []byte, offset int64, pos Position, key string) error {
+// one decodes a record and emits it, or notes what is wrong with it.
+func (r *recordReader) one(raw []byte, offset int64, pos Position, key string) {
 	if i := firstInvalidUTF8(raw); i >= 0 {
-		r.notUTF8(pos, key, raw, i, offset)
-		return nil
+		r.notUTF8(pos, or(key, guessID(raw)), raw, i, offset)
+		return
 	}
 	fields, twice, err := objectFields(raw)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		r.problems.fatalErr(pos, or(key, guessID(raw)), err)
+	case twice != "":
+		r.twice(pos, or(key, guessID(raw)), twice)
+	default:
+		r.emit(record{pos: pos, key: key, fields: fields})
 	}
-	if twice != "" {
-		id := key
-		if id == "" {
-			id, _ = cellText(fields["instance_id"])
-		}
-		r.twice(pos, id, twice)
-		return nil
+}
+
+var idInText = regexp.MustCompile(`"instance_id"\s*:\s*"([^"\\]{1,200})"`)
+
+// guessID finds the instance id in a record that cannot be decoded, to name it.
+func guessID(raw []byte) string {
+	if m := idInText.FindSubmatch(raw); m != nil {
+		return string(m[1])
 	}
-	r.emit(record{pos: pos, key: key, fields: fields})
-	return nil
+	return ""
 }
 
 func (r *recordReader) readDocument(ctx context.Context, in io.Reader) {
@@ -112,7 +116,7 @@ func (r *recordReader) readDocument(ctx context.Context, in io.Reader) {
 	case errors.Is(err, errTooLong):
 		r.tooLong(r.at(tracker.lineAt(dec.InputOffset())))
 	case errors.As(err, &syntax):
-		line, err := locateSyntaxError(r.path, dec.InputOffset(), syntax)
+		line, err := r.locateSyntaxError(dec.InputOffset(), syntax)
 		r.problems.fatalErr(r.at(line), "", syntaxFault(err))
 	case err == io.EOF && dec.InputOffset() == 0:
 		r.problems.fatal(r.at(0), "", "the file is empty", "write at least []")
@@ -155,9 +159,7 @@ func (r *recordReader) readList(ctx context.Context, dec *json.Decoder, tracker 
 		if err != nil {
 			return err
 		}
-		if err := r.one(raw, offset, pos, ""); err != nil {
-			r.problems.fatalErr(pos, "", err)
-		}
+		r.one(raw, offset, pos, "")
 	}
 	_, err := dec.Token()
 	return err
@@ -175,7 +177,7 @@ type member struct {
 // in a folder with one file per instance. Which of the two it is shows in the
 // first values, so some are held back.
 func (r *recordReader) readObject(ctx context.Context, dec *json.Decoder, tracker *lineTracker) error {
-	const enough = 64 // members that are all objects: an object by id
+	const enough, enoughBytes = 64, 8 << 20 // members that are all objects: an object by id
 	var held []member
 	byID, single, size := false, false, 0
 	for dec.More() {
@@ -200,7 +202,7 @@ func (r *recordReader) readObject(ctx context.Context, dec *json.Decoder, tracke
 		if raw[0] != '{' && (len(held) == 1 || key == "instance_id") {
 			single = true
 		}
-		if !single && len(held) >= enough {
+		if !single && (len(held) >= enough || size > enoughBytes) {
 			byID = true
 			r.keyed(held...)
 			held = nil
@@ -218,9 +220,7 @@ func (r *recordReader) readObject(ctx context.Context, dec *json.Decoder, tracke
 // keyed emits members of an object by id.
 func (r *recordReader) keyed(members ...member) {
 	for _, m := range members {
-		if err := r.one(m.raw, m.offset, m.pos, m.key); err != nil {
-			r.problems.fatalErr(m.pos, m.key, err)
-		}
+		r.one(m.raw, m.offset, m.pos, m.key)
 	}
 }
 
@@ -229,16 +229,26 @@ func (r *recordReader) single(members []member) {
 	fields := map[string]json.RawMessage{}
 	for _, m := range members {
 		if i := firstInvalidUTF8(m.raw); i >= 0 {
-			r.notUTF8(m.pos, "", m.raw, i, m.offset)
+			r.notUTF8(m.pos, memberID(members), m.raw, i, m.offset)
 			return
 		}
 		if _, twice := fields[m.key]; twice {
-			r.twice(m.pos, "", m.key)
+			r.twice(m.pos, memberID(members), m.key)
 			return
 		}
 		fields[m.key] = m.raw
 	}
 	r.emit(record{pos: members[0].pos, fields: fields})
+}
+
+func memberID(members []member) string {
+	for _, m := range members {
+		if m.key == "instance_id" {
+			id, _ := cellText(m.raw)
+			return id
+		}
+	}
+	return ""
 }
 
 func (r *recordReader) notUTF8(pos Position, id string, raw []byte, i int, offset int64) {
@@ -268,19 +278,19 @@ func (r *recordReader) value(ctx context.Context, dec *json.Decoder, tracker *li
 // locateSyntaxError finds the line of a syntax error in the value that starts
 // at an offset. The decoder itself counts bytes inside values only, so the file
 // is read again up to there.
-func locateSyntaxError(path string, start int64, syntax error) (int, error) {
-	in, err := openText(path)
+func (r *recordReader) locateSyntaxError(start int64, syntax error) (int, error) {
+	in, err := r.open()
 	if err != nil {
 		return 0, syntax
 	}
 	defer in.Close()
 	tracker := &lineTracker{r: in, stop: math.MaxInt64}
-	r := bufio.NewReader(tracker)
-	if _, err := io.CopyN(io.Discard, r, start); err != nil {
+	text := bufio.NewReader(tracker)
+	if _, err := io.CopyN(io.Discard, text, start); err != nil {
 		return 0, syntax
 	}
 	for {
-		c, err := r.ReadByte()
+		c, err := text.ReadByte()
 		if err != nil {
 			return tracker.lineAt(start), syntax
 		}
@@ -289,12 +299,12 @@ func locateSyntaxError(path string, start int64, syntax error) (int, error) {
 		}
 		start++
 	}
-	if err := r.UnreadByte(); err != nil {
+	if err := text.UnreadByte(); err != nil {
 		return 0, syntax
 	}
 	var raw json.RawMessage
 	var exact *json.SyntaxError
-	if err := json.NewDecoder(r).Decode(&raw); errors.As(err, &exact) {
+	if err := json.NewDecoder(text).Decode(&raw); errors.As(err, &exact) {
 		return tracker.lineAt(start + exact.Offset - 1), exact
 	}
 	return tracker.lineAt(start), syntax
@@ -355,9 +365,9 @@ func syntaxFault(err error) error {
 	case text == ended:
 		return &fault{"bad JSON: the record ends too early", "it is cut off; write or copy it again"}
 	case strings.Contains(text, "'N'"), strings.Contains(text, "'I'"):
-		return &fault{fmt.Sprintf("bad JSON at byte %d: %s", syntax.Offset, text), "NaN and Infinity are no JSON; write null"}
+		return &fault{fmt.Sprintf("bad JSON at byte %d of the record: %s", syntax.Offset, text), "NaN and Infinity are no JSON; write null"}
 	default:
-		return &fault{fmt.Sprintf("bad JSON at byte %d: %s", syntax.Offset, text), "correct the record"}
+		return &fault{fmt.Sprintf("bad JSON at byte %d of the record: %s", syntax.Offset, text), "correct the record"}
 	}
 }
 

@@ -1,6 +1,8 @@
 package datasets
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -14,6 +16,8 @@ type column struct {
 	// info columns describe an instance but decide nothing: what cannot be read
 	// there is a warning.
 	info bool
+	// number columns may hold a number where a string is meant: version 3.1.
+	number bool
 }
 
 var columns = []column{
@@ -21,13 +25,13 @@ var columns = []column{
 	{name: "repo", field: func(i *Instance) *string { return &i.Repo }},
 	{name: "base_commit", field: func(i *Instance) *string { return &i.BaseCommit }},
 	{name: "environment_setup_commit", field: func(i *Instance) *string { return &i.EnvironmentSetupCommit }},
-	{name: "version", field: func(i *Instance) *string { return &i.Version }},
+	{name: "version", field: func(i *Instance) *string { return &i.Version }, number: true},
 	{name: "patch", field: func(i *Instance) *string { return &i.Patch }},
 	{name: "test_patch", field: func(i *Instance) *string { return &i.TestPatch }},
 	{name: "problem_statement", field: func(i *Instance) *string { return &i.ProblemStatement }, info: true},
 	{name: "hints_text", field: func(i *Instance) *string { return &i.HintsText }, info: true},
-	{name: "created_at", field: func(i *Instance) *string { return &i.CreatedAt }, info: true},
-	{name: "difficulty", field: func(i *Instance) *string { return &i.Difficulty }, info: true},
+	{name: "created_at", field: func(i *Instance) *string { return &i.CreatedAt }, info: true, number: true},
+	{name: "difficulty", field: func(i *Instance) *string { return &i.Difficulty }, info: true, number: true},
 	{name: "language", field: func(i *Instance) *string { return &i.Language }},
 	{name: "image", field: func(i *Instance) *string { return &i.Image }},
 	{name: "eval_script", field: func(i *Instance) *string { return &i.EvalScript }},
@@ -83,17 +87,22 @@ func (r *rowReader) add(cells map[string]any, pos Position, key string) {
 	r.checkSpelling(cells, pos)
 	for _, c := range columns {
 		text, err := cellText(cells[c.name])
+		if raw, ok := cells[c.name].(json.RawMessage); ok && !c.number && kindOf(raw) == "a number" {
+			text, err = "", errors.New("is a number, not a string")
+		}
 		*c.field(&inst) = text
 		if err != nil && c.info {
-			r.problems.warn(pos, id, "column "+c.name+" "+err.Error(), "it decides nothing; correct it if you need it")
+			r.problems.warn(pos, id, inColumn(c.name, err).reason, "it decides nothing; correct it if you need it")
 		} else if err != nil {
 			r.problems.fatalErr(pos, id, inColumn(c.name, err))
 		}
 	}
+	listsRead := true
 	for _, c := range listColumns {
 		names, err := cellList(cells[c.name])
 		*c.field(&inst) = names
 		if err != nil {
+			listsRead = false
 			r.problems.fatalErr(pos, id, inColumn(c.name, err))
 		}
 	}
@@ -102,17 +111,16 @@ func (r *rowReader) add(cells map[string]any, pos Position, key string) {
 	if err != nil {
 		r.problems.fatalErr(pos, id, inColumn(recipeColumn, err))
 	}
+	if listsRead && len(inst.FailToPass)+len(inst.PassToPass) == 0 {
+		r.problems.warn(pos, id, "FAIL_TO_PASS and PASS_TO_PASS are both empty: there is nothing to grade", "give the tests, or leave the instance out")
+	}
 	if idErr == nil {
 		r.keep(inst, id, key)
 	}
 }
 
-func inColumn(name string, err error) error {
-	f := &fault{reason: "column " + name + " " + err.Error(), fix: "correct the row"}
-	if inner, ok := err.(*fault); ok {
-		f = &fault{reason: "column " + name + " " + inner.reason, fix: inner.fix}
-	}
-	return f
+func inColumn(name string, err error) *fault {
+	return prefixed("column "+name+" ", err, "correct the row")
 }
 
 // keep checks a decoded row and adds it.
@@ -162,9 +170,6 @@ func (r *rowReader) check(inst *Instance) {
 	case "", "pass_and_fail", "fail_only":
 	default:
 		r.problems.fatal(pos, id, fmt.Sprintf("eval_type %.80q is unknown", inst.EvalType), "use pass_and_fail or fail_only")
-	}
-	if len(inst.FailToPass)+len(inst.PassToPass) == 0 {
-		r.problems.warn(pos, id, "FAIL_TO_PASS and PASS_TO_PASS are both empty: there is nothing to grade", "give the tests, or leave the instance out")
 	}
 }
 

@@ -50,6 +50,9 @@ func (s *suggester) near(word string) []string {
 	sort.SliceStable(found, func(a, b int) bool { return found[a].distance < found[b].distance })
 	var out []string
 	for _, c := range found[:min(3, len(found))] {
+		if found[0].distance == 0 && c.distance > 0 {
+			break // nothing but the case is wrong
+		}
 		out = append(out, s.known[c.index])
 	}
 	return out

@@ -79,9 +79,9 @@ func (l *Lock) Check(key string, e LockEntry) error {
 	have, ok := l.entries[key]
 	switch {
 	case !ok:
-		return fmt.Errorf("--frozen: %s image %s (%s) is not in %s", e.Kind, key[:12], e.Name, l.path)
+		return fmt.Errorf("--frozen: %s image %s (%s) is not in %s", e.Kind, short(key), e.Name, l.path)
 	case e.Digest != "" && have.Digest != e.Digest:
-		return fmt.Errorf("--frozen: %s image %s (%s) is %s, %s wants %s", e.Kind, key[:12], e.Name, e.Digest, l.path, have.Digest)
+		return fmt.Errorf("--frozen: %s image %s (%s) is %s, %s wants %s", e.Kind, short(key), e.Name, e.Digest, l.path, have.Digest)
 	}
 	return nil
 }
@@ -118,4 +118,11 @@ func (l *Lock) Record(key string, e LockEntry) error {
 		out, err := json.MarshalIndent(f, "", "  ")
 		return append(out, '\n'), err
 	})
+}
+
+func short(key string) string {
+	if len(key) > 12 {
+		return key[:12]
+	}
+	return key
 }

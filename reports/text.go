@@ -47,14 +47,17 @@ func clipMiddle(s string, width int) string {
 	if displayWidth(s) <= width {
 		return s
 	}
-	tailWidth := max(width*2/3, 1)
 	runes := []rune(s)
-	from := len(runes)
-	for from > 0 && displayWidth(string(runes[from-1:])) <= tailWidth {
+	from, tail := len(runes), 0
+	for from > 0 {
+		w := displayWidth(string(runes[from-1]))
+		if tail+w > max(width*2/3, 1) {
+			break
+		}
+		tail += w
 		from--
 	}
-	tail := string(runes[from:])
-	return twwidth.Truncate(s, width-displayWidth(tail), "…") + tail
+	return twwidth.Truncate(s, width-tail, "…") + string(runes[from:])
 }
 
 func displayWidth(s string) int { return twwidth.Width(s) }

@@ -222,14 +222,10 @@ func rows(t *testing.T) []row {
 	return all
 }
 
-// patches returns the shipped predictions of every model, by model and
-// instance, and those of gold.
+// patches returns the shipped predictions of every model, by model and instance.
 func patches(t *testing.T) map[string]map[string]string {
 	t.Helper()
-	all := map[string]map[string]string{"gold": {}}
-	for _, r := range rows(t) {
-		all["gold"][r.ID] = r.Patch
-	}
+	all := map[string]map[string]string{}
 	for _, file := range Predictions() {
 		for line := range bytes.Lines(file) {
 			var p prediction

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +54,7 @@ func TestTestsFailBeforeAndPassAfter(t *testing.T) {
 				}
 			}
 			for name := range statuses {
-				if !slices.Contains(listed, name) && !strings.HasSuffix(name, ".js") { // Node 18 counts files too
+				if !slices.Contains(listed, name) {
 					t.Errorf("%q is in neither list", name)
 				}
 			}
@@ -117,6 +119,29 @@ func TestBreakingPatchFixesWhatItShould(t *testing.T) {
 	}
 }
 
+// The prediction that asks the network is right as soon as it gets an answer,
+// so it shows whether the sandbox keeps it from getting one.
+func TestNetworkPatchIsRightWithTheNetwork(t *testing.T) {
+	r := instance(t, "evalrun-demo__textkit-3")
+	needLanguage(t, r)
+	var asked string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		asked = request.URL.String()
+		fmt.Fprint(w, "# code;width\n0020..007E;Na # ASCII\n4E00..9FFF;W # CJK\nFF01;F\nFF02..FF60;F\n")
+	}))
+	defer proxy.Close()
+	dir := checkout(t, materialized(t), r, patches(t)[Owner+"/mixed"][r.ID], r.TestPatch)
+	statuses := parse(t, r, run(t, dir, r, time.Minute, "http_proxy="+proxy.URL, "no_proxy=").log)
+	for _, name := range slices.Concat(r.FailToPass, r.PassToPass) {
+		if statuses[name] != "passed" {
+			t.Errorf("%q is %q", name, statuses[name])
+		}
+	}
+	if !strings.HasSuffix(asked, "/EastAsianWidth.txt") {
+		t.Errorf("asked for %q", asked)
+	}
+}
+
 // grade returns how a prediction ends. Where the machine cannot show that an
 // outcome is out_of_memory, it is the tests' own report of it that counts.
 func grade(t *testing.T, repos string, r row, patch string, want grading.Outcome) grading.Outcome {
@@ -174,9 +199,9 @@ type runResult struct {
 	timedOut bool
 }
 
-// run runs the phases of the evaluation in dir. There is no network but for
-// what ignores the proxy settings.
-func run(t *testing.T, dir string, r row, limit time.Duration) runResult {
+// run runs the phases of the evaluation in dir. A proxy that is not there
+// stands for the missing network; env comes last and may name another.
+func run(t *testing.T, dir string, r row, limit time.Duration, env ...string) runResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -192,6 +217,7 @@ func run(t *testing.T, dir string, r row, limit time.Duration) runResult {
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.Env = append(os.Environ(), "http_proxy=http://127.0.0.1:9", "https_proxy=http://127.0.0.1:9",
 		"GOFLAGS=-mod=mod", "GOTOOLCHAIN=local", "GOWORK=off", "NODE_OPTIONS=", "PYTEST_ADDOPTS=")
+	cmd.Env = append(cmd.Env, env...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -251,10 +277,13 @@ func instance(t *testing.T, id string) row {
 // needLanguage skips the test on a machine that cannot run the instance's.
 func needLanguage(t *testing.T, r row) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("runs the instances' tests")
+	}
 	probes := map[string]string{
 		"py": "python3 -m pytest --version",
 		"go": "go version",
-		"js": `node -e 'process.exit(parseInt(process.versions.node, 10) < 18)'`,
+		"js": `node -e 'process.exit(parseInt(process.versions.node, 10) < 18 ? 1 : 0)'`,
 		"c":  "cc --version && make --version",
 	}
 	language := r.Recipe.Environment.Language

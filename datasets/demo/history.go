@@ -14,7 +14,6 @@ import (
 // history is one repository as its txtar source tells it.
 type history struct {
 	name    string // without owner
-	source  []byte
 	commits []commit
 }
 
@@ -51,7 +50,13 @@ func readHistories() ([]history, error) {
 // parseHistory reads a source: sections "N/commit" (header and message) and,
 // after it, "N/path" for each file commit N adds or changes.
 func parseHistory(name string, data []byte) (history, error) {
-	h := history{name: name, source: data}
+	h := history{name: name}
+	// txtar panics on a marker without even a space for the name.
+	for line := range bytes.Lines(data) {
+		if string(bytes.TrimSpace(line)) == "-- --" {
+			return h, fmt.Errorf("section without a name")
+		}
+	}
 	for _, section := range txtar.Parse(data).Files {
 		key, file, ok := strings.Cut(section.Name, "/")
 		if !ok {

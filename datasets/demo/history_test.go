@@ -48,6 +48,7 @@ func TestParseHistoryFaults(t *testing.T) {
 	for _, test := range []struct{ name, source, want string }{
 		{"nothing", "", "no commits"},
 		{"section without commit", "-- a.txt --\n", `section "a.txt": want commit/path`},
+		{"section without name", commit + "-- --\n", "section without a name"},
 		{"file before its commit", "-- 1/a.txt --\n" + commit, `section "1/a.txt": it must follow section "1/commit"`},
 		{"file of another commit", commit + "-- 2/a.txt --\n", `section "2/a.txt": it must follow section "2/commit"`},
 		{"no message", "-- 1/commit --\ndate: 2024-01-02T03:04:05Z\n", "no message"},
@@ -67,6 +68,7 @@ func TestParseHistoryFaults(t *testing.T) {
 func FuzzParseHistory(f *testing.F) {
 	f.Add([]byte("-- 1/commit --\ndate: 2024-01-02T03:04:05Z\ntag: v1\n\nFirst\n-- 1/a.txt --\none\n"))
 	f.Add([]byte("-- 1/commit --\n\n"))
+	f.Add([]byte("-- --"))
 	f.Fuzz(func(t *testing.T, source []byte) {
 		h, err := parseHistory("x", source)
 		if err != nil {

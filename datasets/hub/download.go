@@ -164,7 +164,7 @@ func (c *Client) attempt(ctx context.Context, s *Snapshot, f *File, part string)
 	if f.Size < 0 || have > f.Size || f.SHA256 == "" && f.BlobID == "" && validator(part) == "" {
 		have = 0 // nothing would show that the two halves belong together
 	}
-	if f.Size < 0 || have < f.Size {
+	if have == 0 || f.Size < 0 || have < f.Size {
 		if err := c.transfer(ctx, s, f, part, have); err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (c *Client) transfer(ctx context.Context, s *Snapshot, f *File, part string
 	if err := os.WriteFile(validatorPath(part), []byte(strongETag(rep.Header)), 0o666); err != nil {
 		return err
 	}
-	return appendTo(part, have, rep)
+	return appendTo(part, have, f.Size, rep)
 }
 
 // learn takes the size from the answer when nothing else told it, and refuses
@@ -248,7 +248,9 @@ func learn(rep *reply, f *File, have int64) error {
 	return nil
 }
 
-func appendTo(part string, have int64, rep *reply) error {
+// appendTo writes the body to part from have on. One byte beyond the size is
+// enough to see that the answer is wrong; no server gets to fill the disk.
+func appendTo(part string, have, size int64, rep *reply) error {
 	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
@@ -261,7 +263,11 @@ func appendTo(part string, have int64, rep *reply) error {
 		return err
 	}
 	body := &source{Reader: rep.Body}
-	n, err := io.Copy(file, body)
+	limited := io.Reader(body)
+	if size >= 0 {
+		limited = io.LimitReader(body, size-have+1)
+	}
+	n, err := io.Copy(file, limited)
 	if body.err != nil {
 		return &transient{
 			err:      fmt.Errorf("the connection to %s broke after %d bytes: %w", rep.Request.URL.Host, have+n, body.err),

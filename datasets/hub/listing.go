@@ -172,8 +172,8 @@ func (c *Client) converted(ctx context.Context, s *Snapshot) error {
 		segments := strings.Split(u.EscapedPath(), "/")
 		after := strings.Join(segments[max(len(segments)-3, 0):], "/")
 		path, err := url.PathUnescape(after)
-		if err != nil {
-			return fmt.Errorf("the hub lists a converted file at %q: %w", address, err)
+		if err != nil || !strings.HasSuffix(path, ".parquet") || strings.Contains(path, "..") {
+			return fmt.Errorf("the hub lists a converted file at %q, which is no address of one", address)
 		}
 		s.Files = append(s.Files, File{Path: path, Size: -1, url: "/api/datasets/" + s.Dataset + "/parquet/" + after})
 	}

@@ -270,7 +270,10 @@ func (c *Client) retry(ctx context.Context, what string, try func() error) error
 // backoff doubles with each try; the random half keeps many clients that
 // failed together from coming back together.
 func backoff(n int) time.Duration {
-	d := min(firstWait<<(n-1), longestWait)
+	d := longestWait
+	if n < 10 { // beyond, the shift may overflow
+		d = min(firstWait<<(n-1), longestWait)
+	}
 	return d/2 + rand.N(d/2+1)
 }
 

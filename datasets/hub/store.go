@@ -80,9 +80,9 @@ func (c *Client) load(s *Snapshot) (*Snapshot, error) {
 		return nil, err
 	}
 	var known Snapshot
-	if err := json.Unmarshal(data, &known); err != nil || len(known.Files) == 0 {
+	if json.Unmarshal(data, &known) != nil || len(known.Files) == 0 {
 		if c.offline {
-			return nil, fmt.Errorf("%s is damaged; delete it and run once online: %w", name, err)
+			return nil, fmt.Errorf("%w: offline, and the record %s is damaged; run once online", ErrOffline, name)
 		}
 		c.log(fmt.Sprintf("hub: %s is damaged and is made again", name))
 		return nil, nil

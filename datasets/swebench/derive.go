@@ -22,7 +22,7 @@ func Derive(inst *datasets.Instance) (datasets.Recipe, error) {
 		return datasets.Recipe{}, instanceError(inst, err)
 	}
 	if inst.Recipe != nil {
-		return ownRecipe(inst)
+		return ownRecipe(inst, repo)
 	}
 
 	recipe := datasets.Recipe{Environment: datasets.Environment{Language: languageOf(inst, repo)}}
@@ -78,7 +78,7 @@ func instanceError(inst *datasets.Instance, err error) error {
 
 // ownRecipe completes the recipe a row brings: the test patch, what it touches,
 // and the script other tools expect.
-func ownRecipe(inst *datasets.Instance) (datasets.Recipe, error) {
+func ownRecipe(inst *datasets.Instance, repo *repository) (datasets.Recipe, error) {
 	recipe := *inst.Recipe // slices are shared, and only ever replaced below
 	eval := &recipe.Evaluation
 	switch {
@@ -101,7 +101,7 @@ func ownRecipe(inst *datasets.Instance) (datasets.Recipe, error) {
 	default:
 		return datasets.Recipe{}, instanceError(inst, fmt.Errorf(`its recipe (column "evalrun") names no test command; set evaluation.test, or add a column "eval_script"`))
 	}
-	fillGrading(eval, inst, nil)
+	fillGrading(eval, inst, repo)
 	return recipe, nil
 }
 

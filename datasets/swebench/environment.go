@@ -109,14 +109,7 @@ var condaPin = regexp.MustCompile(`^([A-Za-z0-9_.-]+)=([0-9][^=]*)$`)
 // pipRequirements turns literal arguments of conda create into requirement
 // specifiers of pip.
 func pipRequirements(packages, python string) []string {
-	lines, ok := logicalLines(packages)
-	if !ok || len(lines) == 0 {
-		return nil
-	}
-	var words []string
-	for _, t := range wordsOf(packages) {
-		words = append(words, t)
-	}
+	words := wordsOf(packages)
 	var out []string
 	for i := 0; i < len(words); i++ {
 		w := words[i]

@@ -106,6 +106,10 @@ func (p scriptParts) evaluation() (datasets.Evaluation, bool) {
 		upTo = apply
 		eval.TestPatch = p.before[apply].heredocs[0].body
 	}
+	// Where one failing command ends the script, separate phases would go on.
+	if slices.ContainsFunc(p.before, statement.stopsOnError) {
+		return eval, false
+	}
 	resets, ok := findResets(p.before[:upTo], p.after, apply >= 0)
 	if !ok || !knownEnding(p.after) {
 		return eval, false
@@ -199,7 +203,7 @@ func splitHead(head []statement) (prelude, setup []statement, directory string, 
 		}
 		seen[s.text] = true
 		prelude = append(prelude, s)
-		if commands && len(s.directories()) == 0 {
+		if commands && !s.constant() {
 			setup = append(setup, s)
 		}
 	}

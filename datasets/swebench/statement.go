@@ -31,60 +31,70 @@ func statements(lines []logicalLine) (out []statement, ok bool) {
 	var texts []string
 	var tokens []token
 	var docs []heredoc
-	for i, l := range lines {
+	open := nesting{command: true}
+	for _, l := range lines {
 		if l.blank() && len(texts) == 0 {
 			continue
 		}
 		texts = append(texts, l.text)
 		tokens = append(tokens, l.tokens...)
 		docs = append(docs, l.heredocs...)
-		depth, seen := nesting(tokens)
-		if depth < 0 {
+		if !open.read(l.tokens) {
 			return nil, false
 		}
-		if depth > 0 || continues(tokens) {
-			if i == len(lines)-1 {
-				return nil, false
-			}
-			// The newline ends a command, as a semicolon would.
-			if !continues(tokens) {
-				tokens = append(tokens, token{text: "\n", op: true})
-			}
+		if continues(tokens) {
 			continue
 		}
-		s := statement{text: strings.Join(texts, "\n"), heredocs: docs, compound: seen}
+		if open.depth > 0 {
+			// The newline ends a command, as a semicolon would.
+			newline := token{text: "\n", op: true}
+			tokens = append(tokens, newline)
+			open.read([]token{newline})
+			continue
+		}
+		s := statement{text: strings.Join(texts, "\n"), heredocs: docs, compound: open.seen}
 		s.parts, s.joints = cutParts(tokens)
 		out = append(out, s)
 		texts, tokens, docs = nil, nil, nil
+		open = nesting{command: true}
 	}
 	return out, len(texts) == 0
 }
 
-// nesting counts how many compound commands are open at the end.
-func nesting(tokens []token) (depth int, seen bool) {
-	command := true // the next word is a command
+// nesting counts how many compound commands are open.
+type nesting struct {
+	depth   int
+	seen    bool // there was one
+	command bool // the next word is a command
+}
+
+// read goes on with more tokens; false if more is closed than was opened.
+func (n *nesting) read(tokens []token) bool {
 	for _, t := range tokens {
 		switch {
 		case t.op && t.text == "(":
-			depth++
-			seen, command = true, true
+			n.depth++
+			n.seen, n.command = true, true
 		case t.op && t.text == ")":
-			depth--
-			command = true
+			n.depth--
+			n.command = true
 		case t.op:
-			command = slices.Contains([]string{";", ";;", "&", "&&", "||", "|", "|&", "\n"}, t.text)
-		case command && opening[t.text]:
-			depth++
-			seen, command = true, t.text != "for" && t.text != "case" && t.text != "select"
-		case command && closing[t.text]:
-			depth--
-			command = false
-		case command && leading[t.text]:
+			n.command = slices.Contains([]string{";", ";;", "&", "&&", "||", "|", "|&", "\n"}, t.text)
+		case n.command && opening[t.text]:
+			n.depth++
+			n.seen, n.command = true, t.text != "for" && t.text != "case" && t.text != "select"
+		case n.command && closing[t.text]:
+			n.depth--
+			n.command = false
+		case n.command && leading[t.text]:
 		default:
-			command = false
+			n.command = false
+		}
+		if n.depth < 0 {
+			return false
 		}
 	}
-	return depth, seen
+	return true
 }
 
 // continues says whether the command goes on in the next line.
@@ -246,4 +256,36 @@ func (s statement) directories() []string {
 func (s statement) harmless() bool {
 	w := s.words()
 	return len(s.parts) == 1 && len(w) > 1 && w[0] == "git" && slices.Contains([]string{"config", "status", "show", "-c"}, w[1])
+}
+
+// constant says whether a statement that sets up the shell does the same
+// wherever it stands: exports of plain values, cd, set.
+func (s statement) constant() bool {
+	for _, part := range s.parts {
+		part = withoutKeywords(part)
+		if len(part) == 0 {
+			continue
+		}
+		plain := slices.Contains([]string{"cd", "export", "set", "unset", "ulimit", "umask", "shopt"}, part[0].value) || assignment.MatchString(part[0].text)
+		if !plain || slices.ContainsFunc(part, func(t token) bool { return t.op || !t.literal }) {
+			return false
+		}
+	}
+	return true
+}
+
+// stopsOnError says whether a statement is "set -e" in any spelling.
+func (s statement) stopsOnError() bool {
+	for _, part := range s.parts {
+		if part[0].value != "set" {
+			continue
+		}
+		for i, t := range part[1:] {
+			flags := strings.HasPrefix(t.value, "-") && !strings.HasPrefix(t.value, "--") && strings.Contains(t.value, "e")
+			if flags || t.value == "errexit" && strings.HasPrefix(part[i].value, "-") {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -27,13 +27,15 @@ func (p *django) line(raw string) {
 	if strings.Contains(line, djangoVersion) {
 		p.out.set(djangoVersion, Passed)
 	}
-	if strings.Contains(line, " ... ") {
-		line = p.announced(line)
+	dots := strings.Index(line, " ... ")
+	if dots >= 0 {
+		line = p.announced(line, dots)
 	}
 	if strings.HasPrefix(line, "FAIL:") {
 		p.heading(line, Failed)
 	}
-	if name, _, ok := strings.Cut(line, " ... ERROR"); ok && strings.HasSuffix(line, " ... ERROR") {
+	if dots >= 0 && strings.HasSuffix(line, " ... ERROR") {
+		name, _, _ := strings.Cut(line, " ... ERROR")
 		p.out.set(name, Error)
 	}
 	if strings.HasPrefix(line, "ERROR:") {
@@ -44,10 +46,10 @@ func (p *django) line(raw string) {
 	}
 }
 
-// announced reads a line with "name ... result" and returns the line for the
-// checks that follow, which one known oddity changes.
-func (p *django) announced(line string) string {
-	p.prev, _, p.known = strings.Cut(line, " ... ")
+// announced reads a line with "name ... result", whose first dots are at dots, and
+// returns the line for the checks that follow, which one known oddity changes.
+func (p *django) announced(line string, dots int) string {
+	p.prev, p.known = line[:dots], true
 	if suffix := djangoPassSuffix(line); suffix != "" {
 		if strings.HasPrefix(line, djangoMigration) {
 			_, line, _ = strings.Cut(line, "...")
@@ -58,7 +60,8 @@ func (p *django) announced(line string) string {
 	if name, _, ok := strings.Cut(line, " ... skipped"); ok {
 		p.out.set(name, Skipped)
 	}
-	if name, _, ok := strings.Cut(line, " ... FAIL"); ok && strings.HasSuffix(line, " ... FAIL") {
+	if strings.HasSuffix(line, " ... FAIL") {
+		name, _, _ := strings.Cut(line, " ... FAIL")
 		p.out.set(name, Failed)
 	}
 	return line

@@ -1,6 +1,7 @@
 package logparse
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,6 +22,9 @@ const (
 // badCodes are the marks that make a log not gradeable wherever they stand.
 var badCodes = [...]string{PatchApplyFailed, ResetFailed, TestsErrored, TestsTimedOut}
 
+// markBegin is how every mark begins.
+const markBegin = ">>>>> "
+
 // Log is a log taken apart at the markers.
 type Log struct {
 	Text     string   // the whole log, newlines normalised
@@ -34,47 +38,64 @@ type Log struct {
 // whichever comes first after it, an end marker or another start marker.
 func Cut(log string) Log {
 	text := Normalise(log)
-	out := Log{Text: text, ExitCode: exitCode(text)}
-	for _, code := range badCodes {
-		if strings.Contains(text, code) {
+	out := Log{Text: text}
+	var bad [len(badCodes)]bool
+	start, stop, ended := -1, -1, false
+	findEach(text, markBegin, func(at int) int {
+		mark := text[at:]
+		switch {
+		case strings.HasPrefix(mark, StartTestOutput):
+			if start < 0 {
+				start = at + len(StartTestOutput)
+			} else if stop < 0 {
+				stop = at
+			}
+		case strings.HasPrefix(mark, EndTestOutput):
+			ended = true
+			if start >= 0 && stop < 0 {
+				stop = at
+			}
+		case out.ExitCode == nil && strings.HasPrefix(mark, TestExitCode+":"):
+			out.ExitCode = exitCode(mark[len(TestExitCode)+1:])
+		default:
+			for i, code := range badCodes {
+				bad[i] = bad[i] || strings.HasPrefix(mark, code)
+			}
+		}
+		return 0
+	})
+	for i, code := range badCodes {
+		if bad[i] {
 			out.BadCodes = append(out.BadCodes, code)
 		}
 	}
-	_, region, started := strings.Cut(text, StartTestOutput)
-	if !started || !strings.Contains(text, EndTestOutput) {
+	if start < 0 || !ended {
 		return out
 	}
+	if stop < 0 {
+		stop = len(text) // the only end marker stands before the start
+	}
 	out.Found = true
-	region, _, _ = strings.Cut(region, StartTestOutput)
-	region, _, _ = strings.Cut(region, EndTestOutput)
-	out.Region = region
+	out.Region = text[start:stop]
 	return out
 }
 
-// exitCode reads the first exit code mark that has a number.
-func exitCode(text string) *int {
-	for {
-		_, rest, ok := strings.Cut(text, TestExitCode+":")
-		if !ok {
-			return nil
-		}
-		text = rest
-		rest = stripLeft(rest)
-		sign := strings.HasPrefix(rest, "-")
-		digits := strings.TrimPrefix(rest, "-")
-		n := spanLeft(digits, isDigit)
-		if n == 0 {
-			continue
-		}
-		code, err := strconv.Atoi(digits[:n])
-		if err != nil {
-			code = 1 // too long for a number: all that counts is that it is not zero
-		}
-		if sign {
-			code = -code
-		}
-		return &code
+// exitCode reads the number behind an exit code mark; nil if there is none.
+func exitCode(rest string) *int {
+	rest = stripLeft(rest)
+	digits := strings.TrimPrefix(rest, "-")
+	n := spanLeft(digits, isDigit)
+	if n == 0 {
+		return nil
 	}
+	code, err := strconv.Atoi(digits[:n])
+	if err != nil {
+		code = math.MaxInt // all that counts is that it is not zero
+	}
+	if len(digits) < len(rest) {
+		code = -code
+	}
+	return &code
 }
 
 // Normalise reads bytes of a log as the harness does: UTF-8 with U+FFFD for what

@@ -29,6 +29,8 @@ type Result struct {
 	// Reason says what the parser could not make sense of, where the official
 	// parser would have raised an exception. Empty when all went well.
 	Reason string
+
+	joined int // total length of the names made by setIn
 }
 
 // lineParser reads a log line by line; end comes after the last line.
@@ -117,5 +119,50 @@ func (r *Result) set(name string, status Status) { r.Statuses.Set(name, status) 
 func (r *Result) complain(format string, args ...any) {
 	if r.Reason == "" {
 		r.Reason = fmt.Sprintf(format, args...)
+	}
+}
+
+// Names made of a suite and a title can be far longer than the log: one long
+// suite line before many short titles. No real log comes near these limits.
+const (
+	maxJoinedName  = 1 << 16
+	maxJoinedTotal = 1 << 28
+)
+
+// setIn records a status under the names of the suites and the title, joined.
+func (r *Result) setIn(suites []string, sep, title string, status Status) {
+	if name, ok := r.join(suites, sep, title); ok {
+		r.setJoined(name, status)
+	}
+}
+
+// join makes the full name of a test, unless names have grown out of bounds.
+func (r *Result) join(suites []string, sep, title string) (string, bool) {
+	if len(suites) == 0 {
+		return title, true
+	}
+	size := len(title)
+	for _, s := range suites {
+		size += len(s) + len(sep)
+	}
+	if size > maxJoinedName || r.joined > maxJoinedTotal {
+		r.complain("names of suites and tests are too long to be kept: the log is damaged or was made to do harm")
+		return "", false
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for _, s := range suites {
+		b.WriteString(s)
+		b.WriteString(sep)
+	}
+	b.WriteString(title)
+	return b.String(), true
+}
+
+func (r *Result) setJoined(name string, status Status) {
+	before := r.Statuses.Len()
+	r.set(name, status)
+	if r.Statuses.Len() > before {
+		r.joined += len(name)
 	}
 }

@@ -154,56 +154,58 @@ func summaryV2(in Context, line string) (name, status string, ok bool) {
 
 // cleanTerminal deletes "[<digits>m" and then the characters 1 to 31.
 func cleanTerminal(line string) string {
-	i := 0
-	for i < len(line) && line[i] != '[' && (line[i] >= ' ' || line[i] == 0) {
-		i++
-	}
-	if i == len(line) {
+	at := nextUnclean(line, 0)
+	if at == len(line) {
 		return line
 	}
 	var b strings.Builder
-	changed := false
-	b.WriteString(line[:i])
-	for i < len(line) {
-		c := line[i]
-		if c == '[' {
-			if rest, ok := someDigits(line[i+1:]); ok && strings.HasPrefix(rest, "m") {
-				i = len(line) - len(rest) + 1
-				changed = true
-				continue
-			}
+	kept := 0
+	for at < len(line) {
+		b.WriteString(line[kept:at])
+		kept = at + 1
+		if line[at] == '[' {
+			rest, _ := someDigits(line[at+1:])
+			kept = len(line) - len(rest) + len("m")
 		}
-		if c > 0 && c < ' ' {
-			changed = true
-		} else {
-			b.WriteByte(c)
-		}
-		i++
+		at = nextUnclean(line, kept)
 	}
-	if !changed {
-		return line
-	}
+	b.WriteString(line[kept:])
 	return b.String()
+}
+
+// nextUnclean returns where the next thing to delete begins, or the line's length.
+func nextUnclean(line string, from int) int {
+	for i := from; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '[':
+			if rest, ok := someDigits(line[i+1:]); ok && strings.HasPrefix(rest, "m") {
+				return i
+			}
+		case c < ' ' && c > 0:
+			return i
+		}
+	}
+	return len(line)
 }
 
 func seaborn(in Context, out *Result) lineParser {
 	return eachLine(func(line string) {
 		first, rest := token(line)
 		second, _ := token(rest)
-		if second == "" {
-			if in.Edition == V41 && strings.HasPrefix(line, "FAILED") || in.Edition == V41 && strings.HasPrefix(line, "PASSED") {
+		failed, passed := strings.HasPrefix(line, "FAILED"), strings.HasPrefix(line, "PASSED")
+		between := strings.Contains(line, " PASSED ")
+		switch {
+		case second == "":
+			if in.Edition == V41 && (failed || passed || between) {
 				out.complain("a line has a status and no test: %q", line)
 			}
-			return
-		}
-		switch {
-		case strings.HasPrefix(line, "FAILED"):
+		case failed:
 			out.set(second, Failed)
-		case strings.Contains(line, " PASSED "):
+		case between:
 			if second == "PASSED" {
 				out.set(first, Passed)
 			}
-		case strings.HasPrefix(line, "PASSED"):
+		case passed:
 			out.set(second, Passed)
 		}
 	})

@@ -3,6 +3,7 @@ package logparse
 import (
 	"bytes"
 	"encoding/json"
+	"hash/maphash"
 	"iter"
 	"strings"
 )
@@ -22,12 +23,30 @@ const (
 
 // Statuses holds the status of each test, in the order in which the tests first
 // appeared in the log. The order matters to one grading rule (cut ids), and to
-// people who read the output. The zero value is empty and ready to use.
+// people who read the output. The zero value is empty and ready to use; copies are
+// for reading only.
+//
+// A log can have a million tests, and most of a parser's time would go into a map
+// of them. This is a plain hash table that keeps the hashes, so that growing does
+// not read all names again.
 type Statuses struct {
-	index  map[string]int
 	names  []string
-	values []Status
+	codes  []uint32 // status of each name: see code
+	hashes []uint32
+	slots  []uint32         // index into names + 1; 0 is free; a power of 2 long
+	arena  *strings.Builder // names are cut from it
+
+	words    []Status // statuses that are none of the constants
+	oddWords map[Status]uint32
 }
+
+// knownWords have codes of their own.
+var knownWords = [...]Status{Passed, Failed, Skipped, Error, XFail}
+
+// arenaSize is how many bytes of names are allocated at once.
+const arenaSize = 1 << 15
+
+var hashSeed = maphash.MakeSeed()
 
 // StatusesOf makes Statuses of name, status pairs in the given order.
 func StatusesOf(pairs ...string) Statuses {
@@ -41,56 +60,119 @@ func StatusesOf(pairs ...string) Statuses {
 // Set records a status; a later one for the same name replaces the earlier.
 // The name is copied, so that statuses do not keep a whole log in memory.
 func (s *Statuses) Set(name string, status Status) {
-	status = intern(status)
-	if i, ok := s.index[name]; ok {
-		s.values[i] = status
+	code := s.code(status)
+	hash := hashOf(name)
+	slot, found := s.find(name, hash)
+	if found {
+		s.codes[s.slots[slot]-1] = code
 		return
 	}
-	if s.index == nil {
-		s.index = make(map[string]int)
+	if len(s.names) >= len(s.slots)*3/4 {
+		s.grow()
+		slot, _ = s.find(name, hash)
 	}
-	name = strings.Clone(name)
-	s.index[name] = len(s.names)
-	s.names = append(s.names, name)
-	s.values = append(s.values, status)
+	s.names = append(s.names, s.keep(name))
+	s.codes = append(s.codes, code)
+	s.hashes = append(s.hashes, hash)
+	s.slots[slot] = uint32(len(s.names))
 }
 
-func intern(s Status) Status {
-	switch s {
-	case Passed:
-		return Passed
-	case Failed:
-		return Failed
-	case Skipped:
-		return Skipped
-	case Error:
-		return Error
-	case XFail:
-		return XFail
+func hashOf(name string) uint32 { return uint32(maphash.String(hashSeed, name)) }
+
+// code numbers a status.
+func (s *Statuses) code(status Status) uint32 {
+	for i, word := range knownWords {
+		if word == status {
+			return uint32(i)
+		}
 	}
-	return Status(strings.Clone(string(s)))
+	code, known := s.oddWords[status]
+	if !known {
+		status = Status(strings.Clone(string(status)))
+		s.words = append(s.words, status)
+		code = uint32(len(knownWords) + len(s.words) - 1)
+		if s.oddWords == nil {
+			s.oddWords = map[Status]uint32{}
+		}
+		s.oddWords[status] = code
+	}
+	return code
+}
+
+func (s Statuses) word(code uint32) Status {
+	if int(code) < len(knownWords) {
+		return knownWords[code]
+	}
+	return s.words[int(code)-len(knownWords)]
+}
+
+// find returns the slot that holds the name, or the free one it would go to.
+func (s *Statuses) find(name string, hash uint32) (slot int, found bool) {
+	if len(s.slots) == 0 {
+		return 0, false
+	}
+	mask := uint32(len(s.slots) - 1)
+	for at := hash & mask; ; at = (at + 1) & mask {
+		i := s.slots[at]
+		if i == 0 {
+			return int(at), false
+		}
+		if s.hashes[i-1] == hash && s.names[i-1] == name {
+			return int(at), true
+		}
+	}
+}
+
+func (s *Statuses) grow() {
+	s.slots = make([]uint32, max(64, 2*len(s.slots)))
+	mask := uint32(len(s.slots) - 1)
+	for i, hash := range s.hashes {
+		at := hash & mask
+		for s.slots[at] != 0 {
+			at = (at + 1) & mask
+		}
+		s.slots[at] = uint32(i + 1)
+	}
+}
+
+// keep copies a name into the arena. What a Builder has written never moves while
+// it has room, so the strings cut from it stay good.
+func (s *Statuses) keep(name string) string {
+	if len(name) > arenaSize/8 {
+		return strings.Clone(name)
+	}
+	if s.arena == nil || s.arena.Len()+len(name) > s.arena.Cap() {
+		s.arena = new(strings.Builder)
+		s.arena.Grow(min(arenaSize, 256+64*len(s.names)))
+		if s.arena.Cap() < len(name) {
+			s.arena.Grow(len(name))
+		}
+	}
+	from := s.arena.Len()
+	s.arena.WriteString(name)
+	return s.arena.String()[from:]
 }
 
 // Get returns the status of a test and whether the log had one.
 func (s Statuses) Get(name string) (Status, bool) {
-	i, ok := s.index[name]
-	if !ok {
+	slot, found := s.find(name, hashOf(name))
+	if !found {
 		return "", false
 	}
-	return s.values[i], true
+	return s.word(s.codes[s.slots[slot]-1]), true
 }
 
 // Len returns the number of tests.
 func (s Statuses) Len() int { return len(s.names) }
 
 // At returns the i-th test in order of first appearance.
-func (s Statuses) At(i int) (string, Status) { return s.names[i], s.values[i] }
+func (s Statuses) At(i int) (string, Status) { return s.names[i], s.word(s.codes[i]) }
 
 // All yields every test in order of first appearance.
 func (s Statuses) All() iter.Seq2[string, Status] {
 	return func(yield func(string, Status) bool) {
 		for i, name := range s.names {
-			if !yield(name, s.values[i]) {
+			if !yield(name, s.word(s.codes[i])) {
 				return
 			}
 		}
@@ -127,7 +209,7 @@ func (s Statuses) MarshalJSON() ([]byte, error) {
 			return nil, err
 		}
 		buf.WriteByte(':')
-		if err := write(string(s.values[i])); err != nil {
+		if err := write(string(s.word(s.codes[i]))); err != nil {
 			return nil, err
 		}
 	}

@@ -368,11 +368,14 @@ type Error struct {
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s image of %s", e.Kind, e.Name)
 	if e.Step != "" {
-		fmt.Fprintf(&b, ", step %q", e.Step)
+		fmt.Fprintf(&b, "step %q of the %s image failed: %v", e.Step, e.Kind, e.Err)
+		if i := strings.LastIndex(e.Tail, "| "); i >= 0 {
+			fmt.Fprintf(&b, ": %s", strings.TrimSpace(e.Tail[i+2:]))
+		}
+	} else {
+		fmt.Fprintf(&b, "%s image of %s: %v", e.Kind, e.Name, e.Err)
 	}
-	fmt.Fprintf(&b, ": %v", e.Err)
 	if e.Tail != "" {
 		fmt.Fprintf(&b, "\n%s", e.Tail)
 	}

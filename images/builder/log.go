@@ -2,6 +2,7 @@ package builder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,7 +56,7 @@ func (l *buildLog) write(s *client.SolveStatus) (began string) {
 				how = "cached"
 			}
 			if v.Error != "" {
-				how = "failed: " + v.Error
+				how = "failed: " + shorten(errors.New(v.Error)).Error()
 			}
 			if v.Error != "" && !strings.Contains(v.Error, "context canceled") && l.failed == nil {
 				l.failed = st

@@ -121,12 +121,12 @@ func (b *Builder) solveOnce(ctx context.Context, t *task, ref string) error {
 	return nil
 }
 
-// shorten leaves of BuildKit's error what a person can use: the step's own
-// script is in the log and would fill the screen.
+// shorten leaves of BuildKit's error what a person can use: it repeats the
+// step's whole script, which is in the log.
 func shorten(err error) error {
 	text := err.Error()
-	if i := strings.Index(text, "did not complete successfully"); i >= 0 {
-		return errors.New("the build step " + text[i:])
+	if i := strings.LastIndex(text, "exit code: "); i >= 0 {
+		return errors.New(text[i:])
 	}
 	return err
 }

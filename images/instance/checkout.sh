@@ -4,6 +4,5 @@ chown -R root:root /testbed
 cd /testbed
 git config core.logAllRefUpdates false
 git checkout --quiet --force --detach "$BASE"
-git reset --quiet --hard "$BASE"
 # A path that git lists but could not write would be graded as the model's deletion.
 git diff --quiet HEAD || { echo "evalrun: the checkout is not complete:" >&2; git status --short | head -n 20 >&2; exit 1; }

@@ -16,8 +16,16 @@ import (
 func (s *scanned) file(sec *section) (File, error) {
 	f := File{Line: sec.start + 1, Binary: sec.binary}
 	header := make([]string, 0, sec.body-sec.start)
+	named := ""
 	for _, l := range s.lines[sec.start:sec.body] {
-		header = append(header, strings.TrimSuffix(l, "\r"))
+		l = strings.TrimSuffix(l, "\r")
+		if sec.git && hasAnyPrefix(l, headerPrefixes[:2]) && !strings.Contains(named, l[:1]) {
+			named += l[:1]
+			if !strings.Contains(l, "/") && len(header) > 0 && !hasAnyPrefix(header[len(header)-1], namingPrefixes) {
+				continue // no prefix to strip: git goes by the first line then
+			}
+		}
+		header = append(header, l)
 	}
 	for _, h := range sec.hunks {
 		f.Added += h.added
@@ -50,11 +58,27 @@ func (s *scanned) file(sec *section) (File, error) {
 	}
 	f.OldMode, f.NewMode = octal(g.OldMode), octal(g.NewMode)
 	f.Kind = kindOf(f, g, sec)
+	s.contradictions(f, sec)
 	if f.Kind == Create {
 		f.Old = ""
 	}
 	f.describe(s, sec)
 	return f, nil
+}
+
+// namingPrefixes are the header lines that fix a name before "---" and "+++" do.
+var namingPrefixes = []string{"new file mode ", "deleted file mode ", "rename ", "copy "}
+
+// contradictions notes hunks that cannot be of a file that is made or deleted.
+func (s *scanned) contradictions(f File, sec *section) {
+	for _, h := range sec.hunks {
+		switch {
+		case f.Old == "" && h.old > 0:
+			s.problem(h.line, f.New, "the file is new, but the hunk has lines of before: git apply refuses it")
+		case f.New == "" && h.new > 0:
+			s.problem(h.line, f.Old, "the file is deleted, but the hunk has lines of after: git apply refuses it")
+		}
+	}
 }
 
 // libraryPrefix names a line of the header alone, which would mislead.

@@ -87,11 +87,14 @@ const maxProblems = 200
 // stripped, but goes on after a mistake, so that all problems are found at once.
 func Parse(text string) (*Patch, []Problem) {
 	s := scan(text)
-	p, unsafe := s.patch()
-	problems := append(unsafe, s.problems...)
+	p, first := s.patch()
+	problems := append(first, s.problems...)
 	problems = append(problems, encodingProblems(s.lines)...)
 	if len(s.sections) == 0 {
 		problems = append(problems, Problem{Reason: noDiffReason(text)})
+	}
+	if s.crlf() {
+		problems = append(problems, Problem{Line: s.sections[0].start + 1, Reason: "the patch's own lines end in CRLF"})
 	}
 	if s.unterminated {
 		problems = append(problems, Problem{Line: len(s.lines), Reason: "the last line has no newline"})
@@ -151,7 +154,7 @@ func (s *scanned) patch() (*Patch, []Problem) {
 		if err != nil {
 			s.problem(sec.start, "", "file header: "+err.Error())
 		} else {
-			check.file(f, sec.git)
+			check.file(f)
 			p.Files = append(p.Files, f)
 			p.Added += f.Added
 			p.Deleted += f.Deleted

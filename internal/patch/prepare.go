@@ -58,8 +58,9 @@ const maxRounds = 4
 //
 // The original always comes first among the variants, since other harnesses try
 // nothing else and a verdict should not depend on a repair that was not needed;
-// only a missing final newline is added there, as saving the text in an editor
-// would. The mended text is the next variant, when it differs in more than the
+// only a stripped end is put back there. (Without its last blank line git takes
+// no binary data, and drops such a file in silence when others come before it.)
+// The mended text is the next variant, when it differs in more than the
 // text around the diff, which every tool skips. A patch whose lines all end in
 // CRLF has a third: only its own header lines mended, for files that really
 // have CRLF.
@@ -74,17 +75,15 @@ func Prepare(text string) (Prepared, error) {
 		p.Problems = []Problem{{Reason: ErrEmpty.Error()}}
 		return p, ErrEmpty
 	}
-	_, problems := Parse(text)
+	parsed, problems := Parse(text)
 	fixed, around := mend(text)
 	p.Text = fixed.text
 	p.Repairs = append(fixed.repairs, around...)
 
-	original := Variant{Text: text}
-	if !strings.HasSuffix(text, "\n") {
-		original = Variant{Text: text + "\n", Repairs: []string{newlineRepair}}
-	}
-	p.Variants = []Variant{original}
-	if slices.ContainsFunc(fixed.repairs, func(r string) bool { return r != newlineRepair }) {
+	end := mended{text: text}
+	end.ending()
+	p.Variants = []Variant{{Text: end.text, Repairs: end.repairs}}
+	if slices.ContainsFunc(fixed.repairs, func(r string) bool { return !slices.Contains(end.repairs, r) }) {
 		p.Variants = append(p.Variants, Variant{Text: fixed.text, Repairs: p.Repairs})
 	}
 	if slices.Contains(fixed.repairs, crlfRepair) {
@@ -92,7 +91,7 @@ func Prepare(text string) (Prepared, error) {
 		p.Variants = append(p.Variants, Variant{
 			Text: headers.text, Repairs: append([]string{crlfHeaderRepair}, headers.repairs...)})
 	}
-	p.collect(problems)
+	p.collect(parsed, problems)
 	switch {
 	case len(p.Unsafe) > 0:
 		return p, &UnsafeError{Problems: p.Unsafe}
@@ -104,7 +103,7 @@ func Prepare(text string) (Prepared, error) {
 
 // collect gathers files, paths and problems. Whether a patch is safe is asked of
 // every variant, since each may be read differently.
-func (p *Prepared) collect(problems []Problem) {
+func (p *Prepared) collect(original *Patch, problems []Problem) {
 	for _, pr := range problems {
 		if pr.Unsafe {
 			p.Unsafe = append(p.Unsafe, pr)
@@ -114,7 +113,10 @@ func (p *Prepared) collect(problems []Problem) {
 	}
 	watch, created := newSet(), newSet()
 	read := func(text string) *Patch {
-		parsed, problems := Parse(text)
+		parsed := original
+		if text != p.Original {
+			parsed, problems = Parse(text)
+		}
 		for _, pr := range problems {
 			if pr.Unsafe && !slices.ContainsFunc(p.Unsafe, func(u Problem) bool { return u.Path == pr.Path && u.Reason == pr.Reason }) {
 				p.Unsafe = append(p.Unsafe, pr)

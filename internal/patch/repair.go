@@ -41,19 +41,29 @@ func mend(text string) (inside mended, around []string) {
 	outside := mended{text: text}
 	for range maxRounds {
 		before := inside.text
+		inside.ending()
 		inside.bytes()
 		inside.structure()
 		outside.text = inside.text
 		outside.surroundings()
 		inside.text = outside.text
-		inside.newline()
 		if inside.text == before {
 			return inside, outside.repairs
 		}
 	}
 	inside = mended{text: text}
-	inside.newline()
+	inside.ending()
 	return inside, nil
+}
+
+// ending puts back what stripping the text took from its end.
+func (m *mended) ending() {
+	m.newline()
+	s := scan(m.text)
+	if n := len(s.sections); n > 0 && s.sections[n-1].openBinary && s.sections[n-1].end == len(s.lines) {
+		m.text += "\n"
+		m.note(binaryRepair)
+	}
 }
 
 func (m *mended) newline() {
@@ -175,10 +185,6 @@ func (m *mended) structure() {
 		if sec.openBinary {
 			out = append(append(out, s.lines[next:sec.end]...), "")
 			next = sec.end
-			if s.unterminated && sec.end == len(s.lines) {
-				s.unterminated = false
-				m.note(newlineRepair)
-			}
 			m.note(binaryRepair)
 			changed = true
 		}
@@ -226,22 +232,29 @@ func (m *mended) surroundings() {
 	if n := len(last.hunks); n > 0 && last.hunks[n-1].broken || n == 0 && !last.binary && !last.git {
 		after = nil
 	}
-	keep := s.lines[:len(s.lines)-len(after)]
-	cutAfter := m.describe(after, "after")
-	if cutAfter {
-		s.lines, s.unterminated = keep, false
-	}
-	if m.describe(before, "before") {
-		s.lines = s.lines[first:]
-	} else if !cutAfter {
+	cutBefore, cutAfter := m.describe(before, "before"), m.describe(after, "after")
+	if !cutBefore && !cutAfter {
 		return
+	}
+	if cutAfter {
+		s.lines, s.unterminated = s.lines[:len(s.lines)-len(after)], false
+	}
+	if cutBefore {
+		s.lines = s.lines[first:]
 	}
 	m.text = s.text()
 }
 
 // describe notes what is taken away, and reports whether there is anything.
+// Nothing is when a diff that cannot be read is part of it: without it the rest
+// might apply, and would pass for the whole.
 func (m *mended) describe(lines []string, where string) bool {
 	fence, tags, prose := 0, 0, 0
+	for _, l := range lines {
+		if strings.HasPrefix(l, "@@") || strings.HasPrefix(l, "diff --") {
+			return false
+		}
+	}
 	for _, l := range lines {
 		switch l = strings.TrimSpace(l); {
 		case l == "":

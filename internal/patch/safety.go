@@ -9,24 +9,29 @@ import (
 
 // safety collects what would let a patch reach out of the tree. It remembers
 // the symbolic links the patch makes, since a later file may be written
-// through one.
+// through one. A link that leads out of the tree is a problem to be said, but not
+// unsafe by itself: git makes such links, and agents commit them by mistake.
 type safety struct {
 	problems []Problem
 	links    map[string]bool
 }
 
 func (s *safety) add(line int, path, reason string) {
+	s.addProblem(Problem{Line: line, Path: path, Reason: reason, Unsafe: true})
+}
+
+func (s *safety) addProblem(added Problem) {
 	for _, p := range s.problems {
-		if p.Path == path && p.Reason == reason {
+		if p.Path == added.Path && p.Reason == added.Reason {
 			return
 		}
 	}
 	if len(s.problems) < maxProblems {
-		s.problems = append(s.problems, Problem{Line: line, Path: path, Reason: reason, Unsafe: true})
+		s.problems = append(s.problems, added)
 	}
 }
 
-func (s *safety) file(f File, git bool) {
+func (s *safety) file(f File) {
 	for _, name := range []string{f.Old, f.New} {
 		if name == "" {
 			continue
@@ -53,7 +58,7 @@ func (s *safety) file(f File, git bool) {
 	}
 	s.links[f.New] = true
 	if why := linkReason(f); why != "" {
-		s.add(f.Line, f.New, why)
+		s.addProblem(Problem{Line: f.Line, Path: f.New, Reason: why})
 	}
 }
 
@@ -136,9 +141,9 @@ func isDotGit(part string) bool {
 	return part == ".git" || part == "git~1"
 }
 
-// linkReason says why a symbolic link must not be made, or "". Its target is
+// linkReason says how a symbolic link may lead out of the tree, or "". Its target is
 // judged by its text: "a/../b" may leave the tree when a is itself a link, so a
-// ".." after another component is refused as well.
+// ".." after another component counts as well.
 func linkReason(f File) string {
 	switch {
 	case f.Binary:

@@ -167,7 +167,7 @@ func (s *scanned) orphan(i, current int) int {
 			h.broken = true
 		}
 	}
-	s.problem(i, "", "hunk without a file header: other text stands between it and the hunk above")
+	s.problem(i, "", "hunk without a file header, other text stands between it and the hunk above: git apply refuses the patch, patch leaves the hunk out")
 	s.body(&h)
 	sec.hunks = append(sec.hunks, h)
 	sec.end = h.to
@@ -216,7 +216,7 @@ func (s *scanned) binary(sec *section, i int) int {
 			sec.end = i
 		} else {
 			sec.openBinary = true
-			s.problem(i-1, "", "the binary data is not ended by a blank line")
+			s.problem(i-1, "", "the binary data is not ended by a blank line: git apply leaves out this file and all after it")
 			return i
 		}
 	}

@@ -9,6 +9,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -95,6 +96,10 @@ type Usage struct {
 	ThrottledSeconds float64
 	DiskBytes        int64
 }
+
+// ErrDead is wrapped by errors about a sandbox that ended by itself, or was
+// ended by something other than its engine.
+var ErrDead = errors.New("the sandbox is dead")
 
 // EngineError is a failure of the engine or the host, never of what ran inside.
 type EngineError struct {

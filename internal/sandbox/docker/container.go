@@ -37,6 +37,12 @@ var capabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID
 // runs. Measuring walks the layer, so not too often.
 const diskInterval = 3 * time.Second
 
+// firstProcess sleeps and reaps what the tests leave behind. As the first of its
+// process namespace it gets none of the signals sent from inside, so the tests
+// cannot end it; a daemon's own init would pass SIGTERM on, and is not
+// everywhere installed.
+const firstProcess = "while :; do sleep 3600 & wait; done"
+
 // Sandbox is one container.
 type Sandbox struct {
 	c      *Client
@@ -49,7 +55,7 @@ type Sandbox struct {
 
 var _ sandbox.Driver = (*Client)(nil)
 
-// Start makes and starts a container whose only process sleeps.
+// Start makes and starts a container in which nothing runs yet.
 func (c *Client) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	s, err := c.start(ctx, spec, true)
 	if err != nil && strings.Contains(err.Error(), "ipv6") {
@@ -93,10 +99,9 @@ func (c *Client) containerConfig(spec sandbox.Spec, ipv6 bool) (*container.Confi
 	for k, v := range spec.Labels {
 		labels[k] = v
 	}
-	init, pids := true, spec.Limits.Pids
+	pids := spec.Limits.Pids
 	host := &container.HostConfig{
 		NetworkMode: "none",
-		Init:        &init, // reaps what the tests leave behind
 		CapDrop:     []string{"ALL"},
 		CapAdd:      append(append([]string{}, capabilities...), spec.Capabilities...),
 		SecurityOpt: []string{"no-new-privileges"},
@@ -108,7 +113,7 @@ func (c *Client) containerConfig(spec sandbox.Spec, ipv6 bool) (*container.Confi
 			Memory:   spec.Limits.MemoryBytes,
 			// Equal to Memory: no swap on top.
 			MemorySwap: spec.Limits.MemoryBytes,
-			Ulimits:    []*container.Ulimit{{Name: "core", Soft: 0, Hard: 0}, {Name: "nofile", Soft: 65536, Hard: 65536}},
+			Ulimits:    []*container.Ulimit{{Name: "core", Soft: 0, Hard: 0}, {Name: "nofile", Soft: 10240, Hard: 10240}},
 		},
 	}
 	if pids > 0 {
@@ -126,7 +131,7 @@ func (c *Client) containerConfig(spec sandbox.Spec, ipv6 bool) (*container.Confi
 	}
 	return &container.Config{
 		Image: spec.Image, Hostname: "testbed", User: "0:0", Env: spec.Env, Labels: labels,
-		Entrypoint: []string{"sleep"}, Cmd: []string{"2147483647"},
+		Entrypoint: []string{"/bin/sh"}, Cmd: []string{"-c", firstProcess},
 	}, host
 }
 
@@ -277,11 +282,14 @@ func (c *Client) Sweep(ctx context.Context) (int, error) {
 }
 
 func engineError(op string, err error) error {
+	if strings.Contains(err.Error(), "is not running") {
+		err = fmt.Errorf("%w: %w", sandbox.ErrDead, err)
+	}
 	return &sandbox.EngineError{Op: "docker: " + op, Err: shortError(err)}
 }
 
-// Describe renders limits the daemon cannot enforce, in words.
-func (c *Client) Unenforced(info Info) []string {
+// Unenforced renders the limits the daemon cannot hold, in words.
+func Unenforced(info Info) []string {
 	var out []string
 	for _, w := range info.Warnings {
 		if strings.Contains(w, "No swap limit") || strings.Contains(w, "No memory limit") || strings.Contains(w, "No pids limit") || strings.Contains(w, "No cpu cfs") {

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/evalrun/evalrun/datasets"
+	"github.com/evalrun/evalrun/reports"
+)
+
+// defaultLimits are those of the run command.
+func defaultLimits() limitFlags {
+	return limitFlags{Timeout: 30 * time.Minute, Memory: "4GiB", Pids: 2048, Disk: "10GiB", Output: "256MiB"}
+}
+
+type buildCmd struct {
+	datasetFlags
+	imageFlags
+	Plan bool `help:"Say what would be built, and build nothing."`
+}
+
+func (buildCmd) Help() string {
+	return `Examples:
+  evalrun build -d verified --repo sympy/sympy --slice :20 --repo-mirror ./mirrors
+  evalrun build -d verified -i pallets__flask-5014 --repo-mirror ./mirrors --plan
+`
+}
+
+// Run makes the images of the selected instances.
+func (c *buildCmd) Run(e *env) error {
+	_, selected, err := c.load(e)
+	if err != nil {
+		return err
+	}
+	eng, err := openEngine(e.ctx, c.Engine)
+	if err != nil {
+		return err
+	}
+	defer eng.Close()
+	terminal, width := terminalOf(e.stderr)
+	ui := &display{}
+	provider, err := c.provider(e, eng, selected, ui.built)
+	if err != nil {
+		return err
+	}
+	if c.Plan {
+		return showPlan(e, provider, selected)
+	}
+	ui.progress = newProgress(e.stderr, terminal, width, len(selected))
+	var g errgroup.Group
+	g.SetLimit(max(1, c.Builders))
+	failed := make([]error, len(selected))
+	for i := range selected {
+		g.Go(func() error {
+			start := time.Now()
+			_, failed[i] = provider.Image(e.ctx, &selected[i])
+			what := "image ready"
+			if failed[i] != nil {
+				what = "build_failed"
+			}
+			ui.progress.Done(selected[i].ID, what, time.Since(start).Seconds())
+			return nil
+		})
+	}
+	g.Wait()
+	ui.progress.Close()
+	if e.ctx.Err() != nil {
+		return &exitError{exitInterrupted, errors.New("interrupted")}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return &exitError{exitNotEvaluated, err}
+	}
+	return nil
+}
+
+type reportCmd struct {
+	RunID  string `arg:"" help:"Name of the run."`
+	Output string `name:"out" default:"." placeholder:"DIR" help:"Folder that holds logs/."`
+	Model  string `placeholder:"NAME" help:"Only this model."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+	Show   string `enum:"all,failed,none" default:"all" help:"Instances in the table."`
+}
+
+// Run shows what a run has left on disk.
+func (c *reportCmd) Run(e *env) error {
+	layout := reports.Layout{Root: c.Output}
+	record, err := reports.LoadRun(layout, c.RunID)
+	if err != nil {
+		return err
+	}
+	_, width := terminalOf(e.stdout)
+	for _, model := range record.Models {
+		if c.Model != "" && c.Model != model {
+			continue
+		}
+		attempts, problems := reports.LoadAttempts(layout.WithNames(record.Models, nil), c.RunID, model)
+		for _, p := range problems {
+			fmt.Fprintln(e.stderr, "warning:", p)
+		}
+		var ids []string
+		for _, a := range attempts {
+			ids = append(ids, a.InstanceID)
+		}
+		if err := showModel(e, c.JSON, c.Show, &record, model, ids, attempts, width); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type datasetCmd struct {
+	Ls   datasetLsCmd   `cmd:"" help:"List instances."`
+	Show datasetShowCmd `cmd:"" help:"Show one instance: its row, and how it would be built and tested."`
+}
+
+type datasetLsCmd struct {
+	datasetFlags
+	JSON bool `name:"json" help:"Print one JSON object a line."`
+}
+
+// Run lists the selected instances.
+func (c *datasetLsCmd) Run(e *env) error {
+	_, selected, err := c.load(e)
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(e.stdout)
+	for i := range selected {
+		inst := &selected[i]
+		if c.JSON {
+			row := map[string]any{
+				"instance_id": inst.ID, "repo": inst.Repo, "version": inst.Version, "base_commit": inst.BaseCommit,
+				"fail_to_pass": len(inst.FailToPass), "pass_to_pass": len(inst.PassToPass), "row_hash": inst.Hash(),
+			}
+			if err := enc.Encode(row); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(e.stdout, "%-40s %-24s %-8s F2P %-3d P2P %d\n", reports.SafeText(inst.ID), reports.SafeText(inst.Repo),
+			reports.SafeText(inst.Version), len(inst.FailToPass), len(inst.PassToPass))
+	}
+	return nil
+}
+
+type datasetShowCmd struct {
+	datasetFlags
+}
+
+// Run shows each selected instance whole, as JSON.
+func (c *datasetShowCmd) Run(e *env) error {
+	_, selected, err := c.load(e)
+	if err != nil {
+		return err
+	}
+	recipes, err := recipesOf(selected)
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(e.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	for i := range selected {
+		inst := &selected[i]
+		if err := enc.Encode(map[string]any{"row": inst, "row_hash": inst.Hash(), "recipe": recipes[inst.ID]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type cleanCmd struct {
+	Engine string `default:"auto" help:"docker, or auto."`
+}
+
+// Run removes the containers of runs that are over.
+func (c *cleanCmd) Run(e *env) error {
+	eng, err := openEngine(e.ctx, c.Engine)
+	if err != nil {
+		return err
+	}
+	defer eng.Close()
+	n, err := eng.Sandbox.Sweep(e.ctx)
+	if err != nil {
+		return &exitError{exitNotEvaluated, err}
+	}
+	fmt.Fprintf(e.stdout, "removed %d containers of runs that are over\n", n)
+	return nil
+}
+
+// showPlan prints the layers the instances need, each once.
+func showPlan(e *env, p planner, selected []datasets.Instance) error {
+	seen := map[string]bool{}
+	say := func(kind, key, what string) {
+		if !seen[key] {
+			seen[key] = true
+			fmt.Fprintf(e.stdout, "%-8s %s  %s\n", kind, key[:12], reports.SafeText(what))
+		}
+	}
+	var errs []error
+	for i := range selected {
+		spec, err := p.Spec(e.ctx, &selected[i])
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if spec.Dockerfile == "" {
+			say("base", spec.Env.Base.Key(), spec.Env.Base.Source.Kind+" "+spec.Env.Base.Source.Ref)
+			say("env", spec.Env.Key(), strings.TrimSpace(spec.Env.Language+" "+spec.Env.Version+" "+spec.Env.Python.From+" "+spec.Env.Python.Have))
+		}
+		say("instance", spec.Key(), spec.InstanceID)
+		for _, d := range spec.Env.Deviations {
+			fmt.Fprintf(e.stdout, "%-8s %s\n", "", reports.SafeText(d))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/evalrun/evalrun/cache"
+	"github.com/evalrun/evalrun/datasets"
+	"github.com/evalrun/evalrun/datasets/hub"
+	"github.com/evalrun/evalrun/datasets/swebench"
+	"github.com/evalrun/evalrun/images"
+	"github.com/evalrun/evalrun/images/builder"
+	"github.com/evalrun/evalrun/internal/engine"
+	"github.com/evalrun/evalrun/internal/mirror"
+	"github.com/evalrun/evalrun/internal/provision"
+)
+
+// datasetFlags say which instances.
+type datasetFlags struct {
+	Dataset  string   `short:"d" required:"" placeholder:"NAME" help:"File (.json, .jsonl, .parquet, also .gz and .zst), folder with SPLIT.parquet, hub id, or full | lite | verified | multilingual | multimodal."`
+	Split    string   `short:"s" default:"test" help:"Split of the dataset."`
+	Instance []string `short:"i" placeholder:"ID" help:"Instance ids or globs, comma separated; may be repeated."`
+	Repo     []string `placeholder:"OWNER/NAME" help:"Only instances of these repositories (globs allowed)."`
+	IDsFile  string   `name:"ids-file" type:"existingfile" placeholder:"FILE" help:"File with one instance id or glob a line."`
+	Slice    string   `placeholder:"A:B" help:"Part of the selected instances, as in Python."`
+	Sample   int      `placeholder:"N" help:"Draw N of the selected instances at random."`
+	Seed     int64    `default:"0" help:"Seed of --sample."`
+}
+
+func (f datasetFlags) load(e *env) (*datasets.Dataset, []datasets.Instance, error) {
+	client := hub.New(hub.Options{Log: func(msg string) { fmt.Fprintln(e.stderr, msg) }})
+	ds, err := datasets.Load(e.ctx, f.Dataset, datasets.LoadOptions{Split: f.Split, Hub: client})
+	if err != nil {
+		return nil, nil, fmt.Errorf("dataset %s:\n%w", f.Dataset, err)
+	}
+	showWarnings(e.stderr, ds.Warnings)
+	selected, err := datasets.Selection{
+		IDs: f.Instance, Repos: f.Repo, IDsFile: f.IDsFile, Slice: f.Slice, Sample: f.Sample, Seed: f.Seed,
+	}.Apply(ds.Instances)
+	return ds, selected, err
+}
+
+// maxWarnings keeps a file with the same fault in every line from flooding the screen.
+const maxWarnings = 20
+
+func showWarnings(w io.Writer, warnings datasets.Problems) {
+	for i, p := range warnings {
+		if i == maxWarnings {
+			fmt.Fprintf(w, "warning: … and %d more\n", len(warnings)-maxWarnings)
+			return
+		}
+		fmt.Fprintln(w, "warning:", p)
+	}
+}
+
+// imageFlags say where images come from.
+type imageFlags struct {
+	Engine       string   `default:"auto" help:"Where to build and run: docker, or auto."`
+	Images       string   `enum:"auto,build,pull" default:"auto" help:"Build images, pull prebuilt ones, or auto: pull what rows name unless --repo-mirror is given."`
+	Namespace    string   `placeholder:"NAME" help:"Pull prebuilt images under this registry namespace, for example registry.example/swebench."`
+	Tag          string   `default:"latest" help:"Tag of prebuilt images."`
+	Base         string   `placeholder:"SOURCE" help:"Base: debian:SUITE, image:REF, oci-layout:DIR or rootfs:TAR (default debian:bookworm, or what an environment asks for)."`
+	RepoMirror   []string `placeholder:"DIR" sep:"none" help:"Folder of bare repositories, or OWNER/NAME=PATH; may be repeated."`
+	CloneFrom    string   `placeholder:"URL" help:"Clone repositories no mirror has from URL/OWNER/NAME into the cache."`
+	Interpreters string   `placeholder:"DIR" help:"Folder of Python interpreters laid out as pyenv does (default $PYENV_ROOT/versions or ~/.pyenv/versions)."`
+	Python       string   `enum:"pinned,nearest" default:"pinned" help:"When the pinned interpreter cannot be had: refuse (pinned), or take the nearest and say so."`
+	AptMirror    string   `placeholder:"URL" help:"Package mirror for debian: bases."`
+	LockFile     string   `default:"images.lock" placeholder:"FILE" help:"File that records which image each key became."`
+	Frozen       bool     `help:"Use only images the lock file has, by digest."`
+	ForceBuild   bool     `help:"Build images anew even when they are there."`
+	Builders     int      `default:"2" help:"Images built at a time."`
+	Cache        string   `placeholder:"DIR" help:"Cache folder (default $EVALRUN_CACHE, else the user's cache folder)."`
+}
+
+func (f imageFlags) cacheDir() string {
+	if f.Cache != "" {
+		return f.Cache
+	}
+	return cache.Dir()
+}
+
+// provider wires what gives the images of a run.
+func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Instance, progress func(builder.Event)) (*provision.Provider, error) {
+	mirrors, err := mirror.Parse(f.RepoMirror)
+	if err != nil {
+		return nil, err
+	}
+	mirrors.Clones, mirrors.CloneFrom = filepath.Join(f.cacheDir(), "repositories"), f.CloneFrom
+	lock, err := images.OpenLock(f.LockFile, f.Frozen)
+	if err != nil {
+		return nil, err
+	}
+	base := images.Source{Kind: "debian", Ref: "bookworm"}
+	if f.Base != "" {
+		if base, err = images.ParseSource(f.Base); err != nil {
+			return nil, err
+		}
+	}
+	interpreters := f.Interpreters
+	if interpreters == "" {
+		interpreters = images.DefaultInterpreters()
+	} else if len(images.FindInterpreters(interpreters)) == 0 {
+		return nil, fmt.Errorf("--interpreters %s: no interpreter there; want folders such as 3.9.18/bin/python3", interpreters)
+	}
+	recipes, err := recipesOf(selected)
+	if err != nil {
+		return nil, err
+	}
+	b := builder.New(builder.Options{
+		Engine: eng.Images, CacheDir: f.cacheDir(), Lock: lock, Settings: builder.HostSettings(), AptMirror: f.AptMirror,
+		Parallel: f.Builders, Progress: progress, Toolchain: engine.GoToolchain, Force: f.ForceBuild,
+	})
+	return &provision.Provider{
+		Mode: provision.Mode(f.Images), Namespace: f.Namespace, Tag: f.Tag, HasRepos: len(f.RepoMirror) > 0 || f.CloneFrom != "",
+		Resolver: &images.Resolver{
+			Base: base, BaseForced: f.Base != "", Platform: "linux/" + runtime.GOARCH, BaseDigest: b.BaseDigest,
+			Interpreters: interpreters, HostSuite: images.HostSuite(), Nearest: f.Python == "nearest", Mirrors: mirrors,
+		},
+		Builder: b, Store: eng.Images, Lock: lock, Recipes: recipes,
+	}, nil
+}
+
+func recipesOf(selected []datasets.Instance) (map[string]*datasets.Recipe, error) {
+	recipes := map[string]*datasets.Recipe{}
+	var errs []error
+	for i := range selected {
+		r, err := swebench.Derive(&selected[i])
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		recipes[selected[i].ID] = &r
+	}
+	return recipes, errors.Join(errs...)
+}
+
+// limitFlags bound one attempt.
+type limitFlags struct {
+	Timeout time.Duration `short:"t" default:"30m" help:"Wall clock of one instance's commands. A number alone is seconds."`
+	Memory  string        `default:"4GiB" help:"Memory of one sandbox, swap included."`
+	CPUs    float64       `name:"cpus" default:"0" help:"Processors of one sandbox; 0 shares all of them evenly."`
+	Pids    int64         `default:"2048" help:"Processes and threads of one sandbox."`
+	Disk    string        `default:"10GiB" help:"What one sandbox may write to its disk."`
+	Output  string        `default:"256MiB" help:"Test output kept; of more, the middle is left out."`
+}
+
+// parseSize reads "4GiB", "512m", "1e9".
+func parseSize(text string) (int64, error) {
+	s := strings.TrimSpace(strings.ToLower(text))
+	units := []struct {
+		suffix string
+		factor float64
+	}{
+		{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30}, {"tib", 1 << 40},
+		{"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"tb", 1e12},
+		{"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40}, {"b", 1},
+	}
+	factor := 1.0
+	for _, u := range units {
+		if strings.HasSuffix(s, u.suffix) {
+			s, factor = strings.TrimSpace(strings.TrimSuffix(s, u.suffix)), u.factor
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || n <= 0 || math.IsInf(n*factor, 0) || n*factor > math.MaxInt64 {
+		return 0, fmt.Errorf("size %q: want a number with a unit, for example 4GiB or 512MiB", text)
+	}
+	return int64(n * factor), nil
+}
+
+// terminalOf says whether a writer is a terminal, and how wide.
+func terminalOf(w io.Writer) (isTerminal bool, width int) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return false, 100
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width <= 0 {
+		width = 100
+	}
+	return true, width
+}
+
+func openEngine(ctx context.Context, name string) (*engine.Engine, error) {
+	eng, err := engine.Open(ctx, name)
+	if err != nil {
+		return nil, &exitError{code: exitNotEvaluated, err: err}
+	}
+	return eng, nil
+}

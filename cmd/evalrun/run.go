@@ -1,0 +1,339 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/evalrun/evalrun/cache"
+	"github.com/evalrun/evalrun/datasets"
+	"github.com/evalrun/evalrun/grading"
+	"github.com/evalrun/evalrun/internal/engine"
+	"github.com/evalrun/evalrun/internal/runner"
+	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/reports"
+)
+
+type runCmd struct {
+	datasetFlags
+	Predictions   []string   `short:"p" required:"" sep:"none" placeholder:"PATH" help:"gold, empty, a .json or .jsonl file, or a folder of patches; may be repeated."`
+	RunID         string     `default:"run" help:"Name of the run; a call with the same name goes on where the last one stopped."`
+	Workers       int        `short:"j" default:"0" help:"Attempts at a time; 0 is one per processor."`
+	Output        string     `name:"out" default:"." placeholder:"DIR" help:"Folder for logs/ and the run summaries."`
+	ReportDir     string     `placeholder:"DIR" help:"Folder for the run summaries, when not --out."`
+	Rules         string     `default:"swebench-5" help:"Grading rules: swebench-5, swebench-4.1 or strict."`
+	NoCache       bool       `help:"Run again what an earlier call of this run has already graded."`
+	Model         string     `placeholder:"NAME" help:"Model name of a folder of patches, or of predictions that name none."`
+	AllowUnknown  bool       `help:"Predictions for instances the dataset does not have are left out, not refused."`
+	LastWins      bool       `help:"Of two predictions of one model for one instance take the later one."`
+	AcceptAliases bool       `help:"Take keys such as model and patch for model_name_or_path and model_patch."`
+	JSON          bool       `name:"json" help:"Print the results as JSON on standard output."`
+	Show          string     `enum:"all,failed,none" default:"all" help:"Instances in the table: all, failed, none."`
+	Limits        limitFlags `embed:"" prefix:""`
+	imageFlags
+}
+
+func (runCmd) Help() string {
+	return `Examples:
+  evalrun run -d verified -p gold -i 'sympy__sympy-2*' --repo-mirror ./mirrors
+  evalrun run -d data/SWE-bench_Lite.test.parquet -p preds.jsonl --run-id claude -j 2
+  evalrun run -d multilingual -p gold --repo gin-gonic/gin --namespace swebench --images pull
+`
+}
+
+// Run grades the predictions, one run per model.
+func (c *runCmd) Run(e *env) error {
+	ds, selected, err := c.load(e)
+	if err != nil {
+		return err
+	}
+	if len(selected) == 0 {
+		return errors.New("no instance is selected")
+	}
+	sets, records, err := c.predictions(e, ds)
+	if err != nil {
+		return err
+	}
+	return c.grade(e, ds, selected, sets, records)
+}
+
+func (c *runCmd) predictions(e *env, ds *datasets.Dataset) ([]datasets.PredictionSet, []reports.PredictionRecord, error) {
+	var sets []datasets.PredictionSet
+	var records []reports.PredictionRecord
+	from := map[string]string{}
+	for _, path := range c.Predictions {
+		got, problems, err := datasets.LoadPredictions(path, ds, datasets.PredictionOptions{
+			Model: c.Model, AllowUnknown: c.AllowUnknown, LastWins: c.LastWins, AcceptAliases: c.AcceptAliases,
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("predictions %s:\n%w", path, err)
+		}
+		showWarnings(e.stderr, problems.Warnings())
+		for _, s := range got {
+			if other, ok := from[s.Model]; ok {
+				return nil, nil, fmt.Errorf("model %q has predictions in %s and in %s: one run grades one patch per instance; use two run ids", s.Model, other, path)
+			}
+			from[s.Model] = path
+		}
+		sets = append(sets, got...)
+		records = append(records, reports.PredictionRecord{Path: path, SHA256: hashOf(path)})
+	}
+	return sets, records, nil
+}
+
+// plan is the jobs of a run, in the order they are made.
+type plan struct {
+	jobs   []runner.Job
+	ids    []string                         // of the selected instances
+	byName map[string][]datasets.Prediction // model -> predictions of selected instances
+}
+
+func (c *runCmd) plan(selected []datasets.Instance, sets []datasets.PredictionSet, recipes map[string]*datasets.Recipe) plan {
+	p := plan{byName: map[string][]datasets.Prediction{}}
+	for i := range selected {
+		p.ids = append(p.ids, selected[i].ID)
+	}
+	predicted := map[string]map[string]*datasets.Prediction{}
+	for s := range sets {
+		set := &sets[s]
+		predicted[set.Model] = map[string]*datasets.Prediction{}
+		for i := range set.Predictions {
+			predicted[set.Model][set.Predictions[i].InstanceID] = &set.Predictions[i]
+		}
+	}
+	// Instance by instance, so that all models use an image while it is there.
+	for i := range selected {
+		for s := range sets {
+			model := sets[s].Model
+			pred, ok := predicted[model][selected[i].ID]
+			if !ok {
+				continue
+			}
+			p.byName[model] = append(p.byName[model], *pred)
+			p.jobs = append(p.jobs, runner.Job{Instance: &selected[i], Recipe: recipes[selected[i].ID], Prediction: pred})
+		}
+	}
+	return p
+}
+
+func (c *runCmd) grade(e *env, ds *datasets.Dataset, selected []datasets.Instance, sets []datasets.PredictionSet, preds []reports.PredictionRecord) error {
+	rules, err := grading.ParseRules(c.Rules)
+	if err != nil {
+		return err
+	}
+	limits, err := c.limits()
+	if err != nil {
+		return err
+	}
+	eng, err := openEngine(e.ctx, c.Engine)
+	if err != nil {
+		return err
+	}
+	defer eng.Close()
+	if swept, err := eng.Sandbox.Sweep(e.ctx); err != nil {
+		return &exitError{exitNotEvaluated, err}
+	} else if swept > 0 {
+		fmt.Fprintf(e.stderr, "removed %d containers that an earlier run left behind\n", swept)
+	}
+	ui := &display{}
+	provider, err := c.provider(e, eng, selected, ui.built)
+	if err != nil {
+		return err
+	}
+	p := c.plan(selected, sets, provider.Recipes)
+	terminal, width := terminalOf(e.stderr)
+	ui.progress = newProgress(e.stderr, terminal, width, len(p.jobs))
+	images := &probingImages{Provider: provider, engine: eng}
+	if limits.Sandbox.CPUs == 0 {
+		limits.Sandbox.CPUs = max(1, float64(eng.Info.CPUs)/float64(c.workers()))
+	}
+	layout := c.layout(ds, sets)
+	r := runner.New(runner.Options{
+		RunID: c.RunID, Layout: layout, Driver: eng.Sandbox, Images: images, Observer: ui, Workers: c.workers(), Builders: c.Builders,
+		Limits: limits, Rules: rules, Unenforced: eng.Unenforced(), Network: images.found, Earlier: c.earlier(e, layout, sets),
+	})
+	started := time.Now()
+	attempts, runErr := r.Run(e.ctx, p.jobs)
+	ui.progress.Close()
+	record := c.record(ds, eng, preds, sets, started, limits)
+	record.Instances, record.Network = len(selected), images.found()
+	if err := c.write(e, layout, ds, p, &record, attempts, width); err != nil {
+		return err
+	}
+	return c.verdict(e, attempts, runErr)
+}
+
+func (c *runCmd) workers() int {
+	if c.Workers > 0 {
+		return c.Workers
+	}
+	return runtime.NumCPU()
+}
+
+func (c *runCmd) limits() (runner.Limits, error) {
+	var errs []error
+	size := func(flag, text string) int64 {
+		n, err := parseSize(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+		}
+		return n
+	}
+	l := runner.Limits{
+		Sandbox: sandbox.Limits{
+			CPUs: c.Limits.CPUs, MemoryBytes: size("memory", c.Limits.Memory), Pids: c.Limits.Pids, DiskBytes: size("disk", c.Limits.Disk),
+		},
+		Timeout: c.Limits.Timeout, OutputBytes: size("output", c.Limits.Output),
+	}
+	if c.Limits.Timeout <= 0 {
+		errs = append(errs, errors.New("--timeout: want more than 0"))
+	}
+	if c.Limits.Pids <= 0 {
+		errs = append(errs, errors.New("--pids: want more than 0"))
+	}
+	return l, errors.Join(errs...)
+}
+
+func (c *runCmd) layout(ds *datasets.Dataset, sets []datasets.PredictionSet) reports.Layout {
+	var models []string
+	for _, s := range sets {
+		models = append(models, s.Model)
+	}
+	return reports.Layout{Root: c.Output, ReportDir: c.ReportDir}.WithNames(models, ds.IDs())
+}
+
+// earlier are the records a previous call of this run has left.
+func (c *runCmd) earlier(e *env, layout reports.Layout, sets []datasets.PredictionSet) map[runner.JobKey]reports.Attempt {
+	known := map[runner.JobKey]reports.Attempt{}
+	if c.NoCache {
+		return known
+	}
+	for _, s := range sets {
+		attempts, problems := reports.LoadAttempts(layout, c.RunID, s.Model)
+		for _, p := range problems {
+			fmt.Fprintln(e.stderr, "warning:", p)
+		}
+		for _, a := range attempts {
+			known[runner.JobKey{Model: s.Model, InstanceID: a.InstanceID}] = a
+		}
+	}
+	return known
+}
+
+func (c *runCmd) record(ds *datasets.Dataset, eng *engine.Engine, preds []reports.PredictionRecord, sets []datasets.PredictionSet, started time.Time, limits runner.Limits) reports.RunRecord {
+	r := reports.RunRecord{
+		RunID: c.RunID, CreatedAt: started, Dataset: reports.DatasetRecord{Name: ds.Name, Split: ds.Split, SHA256: ds.SHA256},
+		Predictions: preds, Evalrun: version, Rules: c.Rules, Kernel: eng.Info.Kernel, Platform: "linux/" + runtime.GOARCH, Workers: c.workers(),
+		Engine: reports.EngineRecord{Name: eng.Name, Version: eng.Info.Version, APIVersion: eng.Info.APIVersion,
+			StorageDriver: eng.Info.StorageDriver, Cgroup: "v" + eng.Info.CgroupVersion},
+		Limits: reports.LimitsRecord{
+			CPUs: limits.Sandbox.CPUs, MemoryBytes: limits.Sandbox.MemoryBytes, Pids: limits.Sandbox.Pids, DiskBytes: limits.Sandbox.DiskBytes,
+			OutputBytes: limits.OutputBytes, TimeoutSeconds: limits.Timeout.Seconds(), Unenforced: eng.Unenforced(),
+		},
+	}
+	for _, s := range sets {
+		r.Models = append(r.Models, s.Model)
+	}
+	return r
+}
+
+// write puts down run.json and the summaries, and shows the results.
+func (c *runCmd) write(e *env, layout reports.Layout, ds *datasets.Dataset, p plan, record *reports.RunRecord, attempts []reports.Attempt, width int) error {
+	record.ImageDigests = map[string]string{}
+	byModel := map[string][]reports.Attempt{}
+	seen := map[string]bool{}
+	for _, a := range attempts {
+		byModel[a.Model] = append(byModel[a.Model], a)
+		if a.ImageDigest != "" {
+			record.ImageDigests[a.InstanceID] = a.ImageDigest
+		}
+		for _, w := range a.Warnings {
+			if d, ok := strings.CutPrefix(w, "environment: "); ok && !seen[d] {
+				seen[d] = true
+				record.PythonDeviations = append(record.PythonDeviations, d)
+			}
+		}
+	}
+	if err := reports.WriteRun(layout, *record); err != nil {
+		return err
+	}
+	for _, model := range record.Models {
+		var predicted []string
+		for _, pr := range p.byName[model] {
+			predicted = append(predicted, pr.InstanceID)
+		}
+		official := reports.NewOfficialRun(reports.OfficialInput{DatasetIDs: p.ids, PredictionIDs: predicted, Attempts: byModel[model], Leftovers: &reports.Leftovers{}})
+		path, err := reports.WriteOfficialRun(layout, c.RunID, model, official)
+		if err != nil {
+			return err
+		}
+		if err := showModel(e, c.JSON, c.Show, record, model, p.ids, byModel[model], width); err != nil {
+			return err
+		}
+		if !c.JSON {
+			fmt.Fprintf(e.stdout, "  %s\n  %s\n\n", path, layout.ModelDir(c.RunID, model))
+		}
+	}
+	return nil
+}
+
+// verdict is the exit code of the run.
+func (c *runCmd) verdict(e *env, attempts []reports.Attempt, runErr error) error {
+	if e.ctx.Err() != nil {
+		return &exitError{exitInterrupted, fmt.Errorf("interrupted; what was done is kept: the same command goes on from there")}
+	}
+	if runErr != nil {
+		return &exitError{exitNotEvaluated, runErr}
+	}
+	missing := 0
+	for _, a := range attempts {
+		if !a.Outcome.Evaluated() {
+			missing++
+		}
+	}
+	if missing > 0 {
+		return &exitError{exitNotEvaluated, fmt.Errorf("%d of %d predictions could not be evaluated; the reasons are in the table", missing, len(attempts))}
+	}
+	return nil
+}
+
+// showModel prints one model's results.
+func showModel(e *env, asJSON bool, show string, record *reports.RunRecord, model string, ids []string, attempts []reports.Attempt, width int) error {
+	if asJSON {
+		return reports.NewDocument(record, record.RunID, model, ids, attempts).Write(e.stdout)
+	}
+	terminal, _ := terminalOf(e.stdout)
+	opts := reports.TableOptions{Width: width, Color: terminal && os.Getenv("NO_COLOR") == ""}
+	switch show {
+	case "failed":
+		opts.Show = reports.ShowNotResolved
+	case "none":
+		opts.Show = reports.ShowNone
+	}
+	fmt.Fprintf(e.stdout, "\n%s\n", reports.SafeText(model))
+	if err := reports.WriteTable(e.stdout, attempts, opts); err != nil {
+		return err
+	}
+	return reports.NewSummary(record.RunID, model, ids, attempts).WriteText(e.stdout, width)
+}
+
+// hashOf is the digest of a predictions file; folders and gold have none.
+func hashOf(path string) string {
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	sum, err := cache.Digest(f)
+	if err != nil {
+		return ""
+	}
+	return sum
+}

@@ -1,0 +1,148 @@
+// Package engine pairs something that builds images with something that runs
+// sandboxes from them, and finds out what this machine offers.
+//
+// It must not know instances, patches or verdicts.
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/evalrun/evalrun/images/builder"
+	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/internal/sandbox/docker"
+)
+
+// Engine is a builder and a sandbox that share an image store.
+type Engine struct {
+	Name    string
+	Info    docker.Info
+	Images  Store
+	Sandbox sandbox.Driver
+	Close   func() error
+}
+
+// Store is the engine's image store and solver.
+type Store interface {
+	builder.Engine
+	ImageEnv(ctx context.Context, ref string) ([]string, error)
+	RepoDigest(ctx context.Context, ref string) string
+}
+
+// Open connects to an engine. "docker" is the one there is; "auto" finds it.
+func Open(ctx context.Context, name string) (*Engine, error) {
+	if name != "docker" && name != "auto" {
+		return nil, fmt.Errorf("engine %q: want docker or auto", name)
+	}
+	c, err := docker.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return &Engine{Name: "docker", Info: info, Images: c, Sandbox: c, Close: c.Close}, nil
+}
+
+// Unenforced are limits the engine cannot hold, in words.
+func (e *Engine) Unenforced() []string { return docker.Unenforced(e.Info) }
+
+// GoToolchain returns the folder of a Go tool chain, fetched and verified by the
+// go command through whatever module proxy this machine uses.
+func GoToolchain(ctx context.Context, version string) (string, error) {
+	module := "golang.org/toolchain@v0.0.1-go" + version + ".linux-amd64"
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var answer struct{ Dir, Error string }
+	if jsonErr := json.Unmarshal(out, &answer); jsonErr == nil && err == nil && answer.Dir != "" {
+		return answer.Dir, nil
+	}
+	reason := answer.Error
+	if reason == "" {
+		reason = strings.TrimSpace(stderr.String())
+	}
+	if reason == "" && err != nil {
+		reason = err.Error()
+	}
+	return "", fmt.Errorf("go %s: %s (the go command fetches tool chains as modules; see `go env GOPROXY`)", version, reason)
+}
+
+// probe asks from inside what a sandbox can reach. Each line is one fact.
+const probe = `
+ifs=; while IFS=: read -r name rest; do [ -n "$rest" ] && ifs="$ifs $name"; done < /proc/net/dev
+echo "interfaces" $ifs
+routes=-1; while read -r _; do routes=$((routes + 1)); done < /proc/net/route
+echo "routes $routes"
+reach() { local said; said=$( (exec 3<>"/dev/tcp/$1/$2") 2>&1 && echo connected); said=${said%%$'\n'*}; echo "${said##*: }"; }
+echo "v4 $(reach 127.0.0.1 9)"
+echo "v6 $(reach ::1 9)"
+echo "out4 $(reach 192.0.2.1 53)"
+echo "out6 $(reach 2001:db8::1 53)"
+echo "metadata $(reach 169.254.169.254 80)"
+if getent hosts evalrun.invalid >/dev/null 2>&1; then echo "dns answers"; else echo "dns none"; fi
+`
+
+// ProbeNetwork starts one sandbox of the image and proves from inside that
+// there is no way out and that loopback works. It returns the words for the
+// report, and an error when something can be reached.
+func (e *Engine) ProbeNetwork(ctx context.Context, image string) (string, error) {
+	box, err := e.Sandbox.Start(ctx, sandbox.Spec{
+		Image: image, Name: "probe", Labels: map[string]string{"evalrun.run": "probe"}, Expiry: time.Now().Add(10 * time.Minute),
+		Limits: sandbox.Limits{CPUs: 1, MemoryBytes: 256 << 20, Pids: 64},
+	})
+	if err != nil {
+		return "", err
+	}
+	defer box.Destroy(context.WithoutCancel(ctx))
+	var out strings.Builder
+	res, err := box.Exec(ctx, sandbox.Command{Argv: []string{"/bin/bash", "-c", probe}, Dir: "/", Output: &out, Timeout: 30 * time.Second})
+	if err != nil {
+		return "", err
+	}
+	if res.ExitCode != 0 {
+		return "", fmt.Errorf("network probe: exit status %d: %s", res.ExitCode, strings.TrimSpace(out.String()))
+	}
+	return judgeProbe(out.String())
+}
+
+func judgeProbe(text string) (string, error) {
+	facts := map[string]string{}
+	for _, line := range strings.Split(text, "\n") {
+		name, value, _ := strings.Cut(line, " ")
+		facts[name] = strings.TrimSpace(value)
+	}
+	var open []string
+	if facts["interfaces"] != "lo" {
+		open = append(open, "interfaces besides loopback: "+facts["interfaces"])
+	}
+	if facts["routes"] != "0" {
+		open = append(open, facts["routes"]+" routes")
+	}
+	for _, name := range []string{"out4", "out6", "metadata"} {
+		if facts[name] != "Network is unreachable" {
+			open = append(open, name+": "+facts[name])
+		}
+	}
+	if facts["dns"] != "none" {
+		open = append(open, "names are resolved")
+	}
+	if len(open) > 0 {
+		return "", fmt.Errorf("network probe: the sandbox is not cut off: %s", strings.Join(open, "; "))
+	}
+	// A refused connection is an answer: the interface is up and nobody listens.
+	switch {
+	case facts["v4"] != "Connection refused":
+		return "", fmt.Errorf("network probe: loopback does not work: %s", facts["v4"])
+	case facts["v6"] != "Connection refused":
+		return "none (verified; no IPv6 loopback)", nil
+	}
+	return "none (verified)", nil
+}

@@ -1,0 +1,154 @@
+// Package provision decides for each instance of a run where its image comes
+// from: pulled under the name the row or a namespace gives, or built from its
+// recipe. It must not know what is run in the images.
+package provision
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/evalrun/evalrun/datasets"
+	"github.com/evalrun/evalrun/datasets/swebench"
+	"github.com/evalrun/evalrun/images"
+	"github.com/evalrun/evalrun/images/builder"
+	"github.com/evalrun/evalrun/internal/runner"
+)
+
+// Mode says where images come from.
+type Mode string
+
+const (
+	Auto  Mode = "auto"  // pull what a row or a namespace names, unless there are local repositories to build from
+	Build Mode = "build" // never pull
+	Pull  Mode = "pull"  // never build
+)
+
+// Puller is the image store prebuilt images are pulled into.
+type Puller interface {
+	Image(ctx context.Context, ref string) (digest string, ok bool, err error)
+	Pull(ctx context.Context, ref string) error
+	ImageEnv(ctx context.Context, ref string) ([]string, error)
+	RepoDigest(ctx context.Context, ref string) string
+}
+
+// Provider gives the images of a run's instances.
+type Provider struct {
+	Mode      Mode
+	Namespace string // registry and namespace of prebuilt images; "" takes the row's own name
+	Tag       string
+	HasRepos  bool // local repositories are given: Auto builds
+	Resolver  *images.Resolver
+	Builder   *builder.Builder
+	Store     Puller
+	Lock      *images.Lock
+	Recipes   map[string]*datasets.Recipe
+
+	mu     sync.Mutex
+	pulled map[string]*pull
+}
+
+type pull struct {
+	once  sync.Once
+	image runner.Image
+	err   error
+}
+
+// Image implements runner.Images.
+func (p *Provider) Image(ctx context.Context, inst *datasets.Instance) (runner.Image, error) {
+	if ref := p.prebuilt(inst); ref != "" {
+		return p.pull(ctx, inst, ref)
+	}
+	spec, err := p.Spec(ctx, inst)
+	if err != nil {
+		return runner.Image{}, err
+	}
+	img, err := p.Builder.Instance(ctx, spec)
+	if err != nil {
+		return runner.Image{}, err
+	}
+	return runner.Image{Ref: img.Ref, Digest: img.Digest, Env: img.Env, Deviations: img.Deviations}, nil
+}
+
+// Spec is what would be built for an instance.
+func (p *Provider) Spec(ctx context.Context, inst *datasets.Instance) (images.InstanceSpec, error) {
+	spec, err := p.Resolver.Resolve(ctx, inst, p.Recipes[inst.ID])
+	if err != nil {
+		return spec, fmt.Errorf("instance %s: %w", inst.ID, err)
+	}
+	return spec, nil
+}
+
+// prebuilt is the reference to pull, or "" to build.
+func (p *Provider) prebuilt(inst *datasets.Instance) string {
+	named := inst.Image
+	if p.Namespace != "" {
+		named = swebench.ImageName(inst, p.Namespace, p.Tag)
+	}
+	switch {
+	case p.Mode == Build, named == "" && p.Mode == Auto:
+		return ""
+	case p.Mode == Auto && p.HasRepos && p.Namespace == "":
+		return ""
+	case named == "":
+		// Pull was asked for: the official name is all there is to go by.
+		return swebench.ImageName(inst, "swebench", p.Tag)
+	}
+	return named
+}
+
+func (p *Provider) pull(ctx context.Context, inst *datasets.Instance, ref string) (runner.Image, error) {
+	p.mu.Lock()
+	if p.pulled == nil {
+		p.pulled = map[string]*pull{}
+	}
+	one, ok := p.pulled[ref]
+	if !ok {
+		one = &pull{}
+		p.pulled[ref] = one
+	}
+	p.mu.Unlock()
+	one.once.Do(func() { one.image, one.err = p.fetch(ctx, inst, ref) })
+	return one.image, one.err
+}
+
+func (p *Provider) fetch(ctx context.Context, inst *datasets.Instance, ref string) (runner.Image, error) {
+	key := "pull " + ref
+	entry := images.LockEntry{Kind: images.Instance, Name: ref}
+	if err := p.Lock.Check(key, entry); err != nil {
+		return runner.Image{}, err
+	}
+	from := ref
+	if locked, ok := p.Lock.Lookup(key); ok && locked.Digest != "" {
+		// A tag may have moved since; the digest has not.
+		from = byDigest(ref, locked.Digest)
+	}
+	_, have, err := p.Store.Image(ctx, from)
+	if err == nil && !have {
+		err = p.Store.Pull(ctx, from)
+	}
+	if err != nil {
+		return runner.Image{}, fmt.Errorf("instance %s: %w", inst.ID, err)
+	}
+	id, _, err := p.Store.Image(ctx, from)
+	if err != nil {
+		return runner.Image{}, err
+	}
+	if entry.Digest = p.Store.RepoDigest(ctx, from); entry.Digest == "" {
+		entry.Digest = id // an image made on this machine has no other name
+	}
+	if err := p.Lock.Record(key, entry); err != nil {
+		return runner.Image{}, err
+	}
+	env, err := p.Store.ImageEnv(ctx, from)
+	return runner.Image{Ref: from, Digest: id, Env: env}, err
+}
+
+func byDigest(ref, digest string) string {
+	name := ref
+	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
+		name = name[:i]
+	}
+	return name + "@" + digest
+}

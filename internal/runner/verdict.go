@@ -1,0 +1,55 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evalrun/evalrun/grading"
+	"github.com/evalrun/evalrun/grading/logparse"
+)
+
+// grade reads the log and decides the outcome.
+func (t *trial) grade(ctx context.Context) error {
+	where := t.test
+	// Logs can be large; all workers together hold a bounded part of them in memory.
+	weight := min(max(where.end-where.start, 1), gradeMemory)
+	if err := t.r.grading.Acquire(ctx, weight); err != nil {
+		return context.Cause(ctx)
+	}
+	defer t.r.grading.Release(weight)
+	text, err := t.log.read(where)
+	if err != nil {
+		return err
+	}
+	inst := t.job.Instance
+	e := &t.job.Recipe.Evaluation
+	in := logparse.Context{Repo: inst.Repo, Version: inst.Version, InstanceID: inst.ID}
+	want := grading.Expectation{FailToPass: inst.FailToPass, PassToPass: inst.PassToPass, FailOnly: e.EvalType == "fail_only"}
+	var verdict grading.Report
+	if e.Whole {
+		verdict = grading.FromLog(t.r.o.Rules, text, e.LogParser, in, want)
+	} else {
+		verdict = grading.FromRegion(t.r.o.Rules, text, t.testExit, e.LogParser, in, want)
+	}
+	t.a.Verdict = &verdict
+	t.a.Outcome, t.a.Reason = t.outcome(&verdict)
+	return nil
+}
+
+func (t *trial) outcome(v *grading.Report) (grading.Outcome, string) {
+	switch {
+	case v.Resolved:
+		return grading.Resolved, ""
+	case t.a.Usage.OOMKills > 0:
+		return grading.OutOfMemory, fmt.Sprintf("processes were killed at the memory limit of %d MiB", t.limits.Sandbox.MemoryBytes>>20)
+	case v.Found:
+		return grading.Unresolved, v.Reason
+	case v.InfraFailure():
+		return grading.Ungradeable, v.Reason + "; the log shows " + v.InfraClass
+	case v.Statuses.Len() == 0 && t.testExit != 0 && logparse.Known(t.job.Recipe.Evaluation.LogParser):
+		// The tests could not even start. With an image whose gold patch passes
+		// that is the patch's doing: it broke the build or the import.
+		return grading.Unresolved, fmt.Sprintf("no test ran: the test command exited with %d", t.testExit)
+	}
+	return grading.Ungradeable, v.Reason
+}
