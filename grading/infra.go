@@ -28,20 +28,49 @@ var infraSigns = []infraSign{
 // is the official name; the reason quotes the line. It is advice: a log can show
 // a sign and be fine, so it never changes a verdict.
 func InfraFailure(log string) (class, reason string, ambiguous bool) {
-	for _, sign := range infraSigns {
-		for _, text := range sign.texts {
-			if i := strings.Index(log, text); i >= 0 {
-				return sign.class, lineAround(log, i, len(text)), sign.ambiguous
-			}
-		}
-		if sign.find == nil {
-			continue
-		}
-		if i, n := sign.find(log); i >= 0 {
-			return sign.class, lineAround(log, i, n), sign.ambiguous
+	var search infraSearch
+	search.feed(log)
+	return search.result()
+}
+
+// infraSearch is InfraFailure for a log that comes in pieces of whole lines.
+type infraSearch struct {
+	rank   int // 1 + index of the first sign found so far; 0 is none
+	reason string
+}
+
+func (s *infraSearch) feed(piece string) {
+	signs := infraSigns
+	if s.rank > 0 {
+		signs = signs[:s.rank-1]
+	}
+	for i, sign := range signs {
+		if at, n := sign.in(piece); at >= 0 {
+			s.rank, s.reason = i+1, lineAround(piece, at, n)
+			return
 		}
 	}
-	return "", "", false
+}
+
+func (s *infraSearch) result() (class, reason string, ambiguous bool) {
+	if s.rank == 0 {
+		return "", "", false
+	}
+	sign := infraSigns[s.rank-1]
+	return sign.class, s.reason, sign.ambiguous
+}
+
+// in returns where the sign stands, or -1.
+func (sign infraSign) in(log string) (at, length int) {
+	for _, text := range sign.texts {
+		if i := strings.Index(log, text); i >= 0 {
+			return i, len(text)
+		}
+	}
+	if sign.find != nil {
+		return sign.find(log)
+	}
+	return -1, 0
 }
 
 // findKilled finds "Killed" alone on a line, the shell's word for SIGKILL.
@@ -89,5 +118,6 @@ func lineAround(log string, at, length int) string {
 	if i := strings.IndexByte(log[at+length:end], '\n'); i >= 0 {
 		end = at + length + i
 	}
-	return strings.ToValidUTF8(strings.TrimSpace(log[start:end]), "")
+	line := strings.ToValidUTF8(log[start:end], "")
+	return strings.Clone(strings.TrimSpace(line))
 }

@@ -77,6 +77,7 @@ func expectationOf(r row) grading.Expectation {
 }
 
 func TestParitySynthetic(t *testing.T) {
+	t.Parallel()
 	all := sharedRows(t)
 	var c tally
 	sharedLines(t, "parity/synthetic.jsonl.gz", func(line []byte) {
@@ -129,6 +130,7 @@ func sameTests(list []string, split grading.Split) bool {
 }
 
 func TestParityRealLogs(t *testing.T) {
+	t.Parallel()
 	all := sharedRows(t)
 	var c tally
 	sharedLines(t, "parity/real-logs.jsonl.gz", func(line []byte) {
@@ -175,6 +177,7 @@ func forInstance(t *testing.T, all map[string]map[string]row, l officialLog) (st
 }
 
 func TestParityRealLogs2024(t *testing.T) {
+	t.Parallel()
 	all := sharedRows(t)
 	var c tally
 	sharedLines(t, "parity/real-logs-2024.jsonl.gz", func(line []byte) {

@@ -69,6 +69,14 @@ func (r *Resolver) environment(ctx context.Context, repository string, inst *dat
 			spec.Deviations = append(spec.Deviations, fmt.Sprintf("python %s in place of the pinned %s", spec.Python.Have, spec.Python.Want))
 		}
 	}
+	source, packages, deviation, err := r.debianTool(source, e)
+	if err != nil {
+		return spec, err
+	}
+	spec.Apt = append(append([]string{}, packages...), spec.Apt...)
+	if deviation != "" {
+		spec.Deviations = append(spec.Deviations, deviation)
+	}
 	digest, err := r.BaseDigest(ctx, source)
 	if err != nil {
 		return spec, fmt.Errorf("base %s: %w", source, err)

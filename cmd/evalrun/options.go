@@ -24,6 +24,7 @@ import (
 	"github.com/evalrun/evalrun/internal/engine"
 	"github.com/evalrun/evalrun/internal/mirror"
 	"github.com/evalrun/evalrun/internal/provision"
+	"github.com/evalrun/evalrun/internal/toolchain"
 )
 
 // datasetFlags say which instances.
@@ -117,9 +118,12 @@ func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Ins
 	if err != nil {
 		return nil, err
 	}
+	toolchains := func(ctx context.Context, language, version string) (string, error) {
+		return toolchain.Fetch(ctx, language, version, filepath.Join(f.cacheDir(), "toolchains"))
+	}
 	b := builder.New(builder.Options{
 		Engine: eng.Images, CacheDir: f.cacheDir(), Lock: lock, Settings: builder.HostSettings(), AptMirror: f.AptMirror,
-		Parallel: f.Builders, Progress: progress, Toolchain: engine.GoToolchain, Force: f.ForceBuild,
+		Parallel: f.Builders, Progress: progress, Toolchain: toolchains, Force: f.ForceBuild,
 	})
 	return &provision.Provider{
 		Mode: provision.Mode(f.Images), Namespace: f.Namespace, Tag: f.Tag, HasRepos: len(f.RepoMirror) > 0 || f.CloneFrom != "",

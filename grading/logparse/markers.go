@@ -37,46 +37,86 @@ type Log struct {
 // Cut takes a log apart. The region lies between the first start marker and
 // whichever comes first after it, an end marker or another start marker.
 func Cut(log string) Log {
+	var c Cutter
 	text := Normalise(log)
-	out := Log{Text: text}
-	var bad [len(badCodes)]bool
-	start, stop, ended := -1, -1, false
-	findEach(text, markBegin, func(at int) int {
-		mark := text[at:]
-		switch {
-		case strings.HasPrefix(mark, StartTestOutput):
-			if start < 0 {
-				start = at + len(StartTestOutput)
-			} else if stop < 0 {
-				stop = at
-			}
-		case strings.HasPrefix(mark, EndTestOutput):
-			ended = true
-			if start >= 0 && stop < 0 {
-				stop = at
-			}
-		case out.ExitCode == nil && strings.HasPrefix(mark, TestExitCode+":"):
-			out.ExitCode = exitCode(mark[len(TestExitCode)+1:])
-		default:
-			for i, code := range badCodes {
-				bad[i] = bad[i] || strings.HasPrefix(mark, code)
-			}
-		}
+	c.Feed(text)
+	out := c.Log()
+	out.Text = text
+	if out.Found {
+		from, to := c.Region()
+		out.Region = text[from:to]
+	}
+	return out
+}
+
+// Cutter finds the markers of a log that comes in pieces, as Pieces gives them.
+type Cutter struct {
+	seen         int64 // length of the pieces before the current one
+	start, stop  int64 // of the region; 0 is not found yet
+	ended        bool
+	bad          [len(badCodes)]bool
+	exitCode     *int
+	awaitingCode bool // an exit code mark ended the piece before
+}
+
+// Feed looks at the next piece.
+func (c *Cutter) Feed(piece string) {
+	if c.awaitingCode {
+		c.code(piece)
+	}
+	findEach(piece, markBegin, func(at int) int {
+		c.mark(piece[at:], c.seen+int64(at))
 		return 0
 	})
+	c.seen += int64(len(piece))
+}
+
+func (c *Cutter) mark(text string, at int64) {
+	switch {
+	case strings.HasPrefix(text, StartTestOutput):
+		if c.start == 0 {
+			c.start = at + int64(len(StartTestOutput))
+		} else if c.stop == 0 {
+			c.stop = at
+		}
+	case strings.HasPrefix(text, EndTestOutput):
+		c.ended = true
+		if c.start > 0 && c.stop == 0 {
+			c.stop = at
+		}
+	case strings.HasPrefix(text, TestExitCode+":"):
+		if c.exitCode == nil {
+			c.code(text[len(TestExitCode)+1:])
+		}
+	default:
+		for i, code := range badCodes {
+			c.bad[i] = c.bad[i] || strings.HasPrefix(text, code)
+		}
+	}
+}
+
+// code reads the number behind an exit code mark, which can stand lines below it.
+func (c *Cutter) code(rest string) {
+	c.exitCode = exitCode(rest)
+	c.awaitingCode = c.exitCode == nil && stripLeft(rest) == ""
+}
+
+// Region returns where the region begins and ends in the normalised log.
+func (c *Cutter) Region() (from, to int64) {
+	if c.stop == 0 {
+		return c.start, c.seen // the only end marker stands before the start
+	}
+	return c.start, c.stop
+}
+
+// Log returns all that is known of the log, without its text.
+func (c *Cutter) Log() Log {
+	out := Log{Found: c.start > 0 && c.ended, ExitCode: c.exitCode}
 	for i, code := range badCodes {
-		if bad[i] {
+		if c.bad[i] {
 			out.BadCodes = append(out.BadCodes, code)
 		}
 	}
-	if start < 0 || !ended {
-		return out
-	}
-	if stop < 0 {
-		stop = len(text) // the only end marker stands before the start
-	}
-	out.Found = true
-	out.Region = text[start:stop]
 	return out
 }
 

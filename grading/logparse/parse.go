@@ -54,30 +54,16 @@ type parser struct {
 
 // Parse reads a test region (or a whole log) with the named parser. An unknown
 // name gives no statuses and a reason. Text is taken verbatim: newlines are
-// normalised by Cut, not here.
+// normalised by Cut and Pieces, not here.
 func Parse(name, region string, in Context) Result {
-	var out Result
-	p, ok := registry[name]
-	if !ok {
-		out.Reason = fmt.Sprintf("no log parser is called %q", name)
-		return out
-	}
-	if p.text != nil {
+	if p := registry[name]; p.text != nil {
+		var out Result
 		p.text(in, region, &out)
 		return out
 	}
-	lp := p.lines(in, &out)
-	for {
-		i := strings.IndexByte(region, '\n')
-		if i < 0 {
-			break
-		}
-		lp.line(region[:i])
-		region = region[i+1:]
-	}
-	lp.line(region)
-	lp.end()
-	return out
+	r := NewReader(name, in)
+	r.Feed(region)
+	return r.Result()
 }
 
 // Known reports whether a parser has this name.

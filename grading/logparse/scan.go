@@ -77,8 +77,8 @@ func failedLine(e *eol, pos int) (name string, next int, ok bool) {
 	return name, end + 1, ok
 }
 
-// findEach calls match for every occurrence of word, left to right; match returns
-// where to go on, or less than that to go on after the word.
+// findEach calls match for every occurrence of word, left to right, overlapping ones
+// too; match returns where to go on if it has taken something.
 func findEach(text, word string, match func(at int) (next int)) {
 	for pos := 0; pos <= len(text); {
 		i := strings.Index(text[pos:], word)
@@ -86,6 +86,6 @@ func findEach(text, word string, match func(at int) (next int)) {
 			return
 		}
 		i += pos
-		pos = max(match(i), i+len(word))
+		pos = max(match(i), i+1)
 	}
 }

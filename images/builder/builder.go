@@ -48,10 +48,10 @@ type Options struct {
 	Lock      *images.Lock
 	Settings  Settings
 	AptMirror string
-	Parallel  int                                                       // solves at a time
-	Progress  func(Event)                                               // may be nil
-	Toolchain func(ctx context.Context, version string) (string, error) // folder of a Go tool chain
-	Force     bool                                                      // build even what the store already has
+	Parallel  int                                                                 // solves at a time
+	Progress  func(Event)                                                         // may be nil
+	Toolchain func(ctx context.Context, language, version string) (string, error) // folder of a pinned tool chain
+	Force     bool                                                                // build even what the store already has
 }
 
 // Event tells what the builder does.
@@ -172,8 +172,8 @@ func (b *Builder) envTask(ctx context.Context, t *task, spec images.EnvSpec) err
 			return err
 		}
 	}
-	if spec.Language == "go" && spec.Version != "" {
-		dir, err := b.o.Toolchain(ctx, spec.Version)
+	if env.NeedsToolchain(spec) {
+		dir, err := b.o.Toolchain(ctx, spec.Language, spec.Version)
 		if err != nil {
 			return err
 		}

@@ -128,6 +128,9 @@ func shorten(err error) error {
 	if i := strings.LastIndex(text, "exit code: "); i >= 0 {
 		return errors.New(text[i:])
 	}
+	if i := strings.LastIndex(text, "\n]: "); i >= 0 && strings.Contains(text, "executor failed running") {
+		return errors.New(text[i+4:])
+	}
 	return err
 }
 

@@ -35,17 +35,20 @@ var activate string
 //go:embed gotoolchain.sh
 var gotoolchain string
 
+//go:embed nodetoolchain.sh
+var nodetoolchain string
+
 // State is the env layer of a spec on top of its base.
 func State(parent llb.State, spec images.EnvSpec) llb.State {
 	s := parent
 	if len(spec.Apt) > 0 {
 		s = base.Run(s, base.AptScript(spec.Apt), "packages "+strings.Join(spec.Apt, " "))
 	}
-	switch spec.Language {
-	case "py":
+	switch {
+	case spec.Language == "py":
 		s = pythonState(s, spec)
-	case "go":
-		s = goState(s, spec)
+	case NeedsToolchain(spec):
+		s = toolchainState(s, spec)
 	}
 	s = base.WithEnv(s, Env(spec))
 	for _, c := range spec.Commands {
@@ -56,12 +59,12 @@ func State(parent llb.State, spec images.EnvSpec) llb.State {
 
 // Env is the environment the layer adds to the base's.
 func Env(spec images.EnvSpec) []string {
+	const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	switch spec.Language {
 	case "go":
-		return []string{
-			"PATH=/usr/local/go/bin:/root/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-			"GOPATH=/root/go", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false",
-		}
+		return []string{"PATH=/usr/local/go/bin:/root/go/bin:" + path, "GOPATH=/root/go", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false"}
+	case "js":
+		return []string{"PATH=/usr/local/node/bin:" + path, "NVM_DIR=/usr/local/nvm"}
 	}
 	return nil
 }
@@ -112,14 +115,27 @@ func pipScript(spec images.EnvSpec) string {
 	return "export PIP_CONSTRAINT=/opt/evalrun/constraints.txt\n" + b.String() + venv + "/bin/python -m pip freeze --all > /opt/evalrun/frozen.txt\n"
 }
 
-func goState(s llb.State, spec images.EnvSpec) llb.State {
-	if spec.Version == "" {
-		return s
-	}
-	tree := llb.Local(ToolchainName, llb.SharedKeyHint("go"+spec.Version), llb.WithCustomName("go "+spec.Version))
-	s = s.File(llb.Copy(tree, "/", "/usr/local/go", &llb.CopyInfo{CopyDirContentsOnly: true, CreateDestPath: true, ChownOpt: root}),
-		llb.WithCustomName("copy go "+spec.Version))
-	return base.Run(s, vars("WANT", spec.Version)+gotoolchain, "check go "+spec.Version)
+// toolchains says where the pinned tool chain of a language goes and what
+// checks it.
+var toolchains = map[string]struct{ dir, check string }{
+	"go": {"/usr/local/go", gotoolchain},
+	"js": {"/usr/local/node", nodetoolchain},
+}
+
+// NeedsToolchain reports whether the environment has a pinned tool chain that is
+// copied in from this machine.
+func NeedsToolchain(spec images.EnvSpec) bool {
+	_, ok := toolchains[spec.Language]
+	return ok && spec.Version != ""
+}
+
+func toolchainState(s llb.State, spec images.EnvSpec) llb.State {
+	t := toolchains[spec.Language]
+	name := spec.Language + " " + spec.Version
+	tree := llb.Local(ToolchainName, llb.SharedKeyHint(name), llb.WithCustomName("tool chain "+name))
+	s = s.File(llb.Copy(tree, "/", t.dir, &llb.CopyInfo{CopyDirContentsOnly: true, CreateDestPath: true, ChownOpt: root}),
+		llb.WithCustomName("copy tool chain "+name))
+	return base.Run(s, vars("WANT", spec.Version)+t.check, "check tool chain "+name)
 }
 
 var root = &llb.ChownOpt{User: &llb.UserOpt{UID: 0}, Group: &llb.UserOpt{UID: 0}}

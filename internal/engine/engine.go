@@ -6,9 +6,7 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -52,28 +50,6 @@ func Open(ctx context.Context, name string) (*Engine, error) {
 
 // Unenforced are limits the engine cannot hold, in words.
 func (e *Engine) Unenforced() []string { return docker.Unenforced(e.Info) }
-
-// GoToolchain returns the folder of a Go tool chain, fetched and verified by the
-// go command through whatever module proxy this machine uses.
-func GoToolchain(ctx context.Context, version string) (string, error) {
-	module := "golang.org/toolchain@v0.0.1-go" + version + ".linux-amd64"
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	var answer struct{ Dir, Error string }
-	if jsonErr := json.Unmarshal(out, &answer); jsonErr == nil && err == nil && answer.Dir != "" {
-		return answer.Dir, nil
-	}
-	reason := answer.Error
-	if reason == "" {
-		reason = strings.TrimSpace(stderr.String())
-	}
-	if reason == "" && err != nil {
-		reason = err.Error()
-	}
-	return "", fmt.Errorf("go %s: %s (the go command fetches tool chains as modules; see `go env GOPROXY`)", version, reason)
-}
 
 // probe asks from inside what a sandbox can reach. Each line is one fact.
 const probe = `

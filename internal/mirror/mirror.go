@@ -6,12 +6,10 @@
 package mirror
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -98,7 +96,7 @@ func (s Set) clone(ctx context.Context, repo string) (string, error) {
 	}
 	defer os.RemoveAll(tmp)
 	url := strings.TrimSuffix(s.CloneFrom, "/") + "/" + repo
-	if _, err := Git(ctx, "", "clone", "--quiet", "--mirror", url, tmp); err != nil {
+	if _, err := run(ctx, "", nil, cloneEnv, "clone", "--quiet", "--mirror", "--template=", url, tmp); err != nil {
 		return "", fmt.Errorf("clone %s (give a local copy with --repo-mirror if this machine cannot reach it): %w", repo, err)
 	}
 	if err := os.Rename(tmp, final); err != nil && !isRepository(final) {
@@ -116,6 +114,12 @@ func isRepository(path string) bool {
 	return err == nil
 }
 
+// shortName names a repository in a message: the last folder alone is "repo" or
+// ".git" in some layouts, and the whole path is no business of a report.
+func shortName(repository string) string {
+	return filepath.Join(filepath.Base(filepath.Dir(repository)), filepath.Base(repository))
+}
+
 // ErrNoFile is returned by Show for a path that does not exist at the commit.
 var ErrNoFile = errors.New("no such file at that commit")
 
@@ -124,52 +128,12 @@ func Show(ctx context.Context, repository, commit, path string) ([]byte, error) 
 	out, err := Git(ctx, repository, "cat-file", "blob", commit+":"+path)
 	if err != nil {
 		if _, commitErr := Git(ctx, repository, "cat-file", "-e", commit+"^{commit}"); commitErr != nil {
-			return nil, fmt.Errorf("commit %s is not in %s", commit, filepath.Base(repository))
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			return nil, fmt.Errorf("commit %s is not in %s", commit, shortName(repository))
 		}
 		return nil, ErrNoFile
 	}
 	return out, nil
-}
-
-// Git runs git in a repository with the user's own configuration shut out, so
-// that the result depends on the repository alone.
-func Git(ctx context.Context, repository string, args ...string) ([]byte, error) {
-	full := args
-	if repository != "" {
-		full = append([]string{"-C", repository}, args...)
-	}
-	cmd := exec.CommandContext(ctx, "git", full...)
-	cmd.Env = gitEnv()
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		text := strings.TrimSpace(stderr.String())
-		if text == "" {
-			text = err.Error()
-		}
-		return nil, fmt.Errorf("git %s: %s", args[0], text)
-	}
-	return stdout.Bytes(), nil
-}
-
-func gitEnv() []string {
-	var env []string
-	for _, kv := range os.Environ() {
-		// GIT_SSL_* and the like say how to reach a server; the rest would change results.
-		if strings.HasPrefix(kv, "GIT_") && !strings.HasPrefix(kv, "GIT_SSL_") {
-			continue
-		}
-		env = append(env, kv)
-	}
-	return append(env,
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C",
-		"GIT_CONFIG_COUNT=4",
-		"GIT_CONFIG_KEY_0=uploadpack.allowAnySHA1InWant", "GIT_CONFIG_VALUE_0=true",
-		"GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*",
-		"GIT_CONFIG_KEY_2=pack.threads", "GIT_CONFIG_VALUE_2=1",
-		"GIT_CONFIG_KEY_3=protocol.file.allow", "GIT_CONFIG_VALUE_3=always",
-	)
 }

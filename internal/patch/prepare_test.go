@@ -126,7 +126,7 @@ func TestUnsafe(t *testing.T) {
 		{"rename out", "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to ../y\n", "leaves the tree"},
 		{"quoted", "--- \"a/../\\170\"\n+++ \"b/../\\170\"\n@@ -1 +1 @@\n-a\n+b\n", "leaves the tree"},
 		{"absolute", "--- /etc/passwd\n+++ /etc/passwd\n@@ -1 +1 @@\n-a\n+b\n", "absolute"},
-		{"absolute rename", "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to /tmp/y\n", "absolute"},
+		{"absolute rename", "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to /elsewhere/y\n", "absolute"},
 		{"git", change(".git/hooks/post-checkout"), ".git"},
 		{"git, capitals", change("sub/.GiT/config"), ".git"},
 		{"git, HFS", change(".g\u200cit/config"), ".git"},

@@ -65,6 +65,14 @@ func (c *capture) read(r region) (string, error) {
 	return b.String(), err
 }
 
+// section opens a region of the log for reading.
+func (c *capture) section(r region) (io.ReadCloser, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	return io.NopCloser(io.NewSectionReader(c.file, r.start, r.end-r.start)), nil
+}
+
 // region is where a phase's output lies in the log.
 type region struct {
 	start, end int64

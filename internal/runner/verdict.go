@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/evalrun/evalrun/grading"
 	"github.com/evalrun/evalrun/grading/logparse"
@@ -10,26 +11,28 @@ import (
 
 // grade reads the log and decides the outcome.
 func (t *trial) grade(ctx context.Context) error {
+	// Some parsers hold what they read in memory; all workers together hold a
+	// bounded part of the logs.
 	where := t.test
-	// Logs can be large; all workers together hold a bounded part of them in memory.
 	weight := min(max(where.end-where.start, 1), gradeMemory)
 	if err := t.r.grading.Acquire(ctx, weight); err != nil {
 		return context.Cause(ctx)
 	}
 	defer t.r.grading.Release(weight)
-	text, err := t.log.read(where)
-	if err != nil {
-		return err
-	}
+	open := func() (io.ReadCloser, error) { return t.log.section(where) }
 	inst := t.job.Instance
 	e := &t.job.Recipe.Evaluation
 	in := logparse.Context{Repo: inst.Repo, Version: inst.Version, InstanceID: inst.ID}
 	want := grading.Expectation{FailToPass: inst.FailToPass, PassToPass: inst.PassToPass, FailOnly: e.EvalType == "fail_only"}
 	var verdict grading.Report
+	var err error
 	if e.Whole {
-		verdict = grading.FromLog(t.r.o.Rules, text, e.LogParser, in, want)
+		verdict, err = grading.FromLogSource(t.r.o.Rules, open, e.LogParser, in, want)
 	} else {
-		verdict = grading.FromRegion(t.r.o.Rules, text, t.testExit, e.LogParser, in, want)
+		verdict, err = grading.FromRegionSource(t.r.o.Rules, open, t.testExit, e.LogParser, in, want)
+	}
+	if err != nil {
+		return err
 	}
 	t.a.Verdict = &verdict
 	t.a.Outcome, t.a.Reason = t.outcome(&verdict)

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Makes a Debian machine ready for `make demo` (setup.sh demo) and `make test`
+# (setup.sh test): installs what is missing with apt, and starts a Docker
+# daemon when none answers. What is there is left alone, so a second call is
+# quick and changes nothing.
+#
+# Messages go to standard error. Standard output is for the caller's shell:
+# settings to evaluate, mostly none.
+#
+#   DOCKER_HOST           the engine to use; one that is named here is not
+#                         started, unless EVALRUN_DOCKERD_ARGS says how
+#   EVALRUN_DOCKERD_ARGS  more arguments for a daemon that has to be started
+#   EVALRUN_STATE         folder of the daemon's log (default
+#                         $XDG_STATE_HOME/evalrun or ~/.local/state/evalrun)
+#
+# Exit codes: 0 ready, 3 something is missing and was not installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+purpose=${1:-demo}
+default_host=unix:///var/run/docker.sock
+host=${DOCKER_HOST:-$default_host}
+state=${EVALRUN_STATE:-${XDG_STATE_HOME:-${HOME:-/root}/.local/state}/evalrun}
+log=$state/dockerd.log
+settings=$state/dockerd.env # what a daemon started here asks of its users
+
+say() { echo "setup: $*" >&2; }
+fail() { say "$@"; exit 3; }
+have() { command -v "$1" >/dev/null 2>&1; }
+has_dockerd() { have dockerd || [ -x /usr/sbin/dockerd ]; } # users have no sbin in PATH
+is_root() { [ "$(id -u)" = 0 ]; }
+
+# answers succeeds when an engine takes requests at $host.
+answers() {
+  if have docker; then
+    timeout 20 docker --host "$host" version >/dev/null 2>&1
+  else # the client is not always installed with the daemon; perl is, on Debian
+    timeout 20 perl -MIO::Socket::UNIX -e 'exit !IO::Socket::UNIX->new(Peer => $ARGV[0])' "${host#unix://}" 2>/dev/null
+  fi
+}
+
+check_go() {
+  local want found
+  want=$(sed -n 's/^go //p' go.mod)
+  if ! have go; then
+    fail "Go is missing: install Go $want or newer from https://go.dev/dl and put its bin folder into PATH (Debian 12's package golang is too old)"
+  fi
+  # An older go command fetches the right tool chain by itself where it may.
+  if ! found=$(go env GOVERSION 2>&1) || [ "$(printf '%s\n' "$want" "${found#go}" | sort -V | head -n 1)" != "$want" ]; then
+    fail "Go is too old ($(echo "$found" | head -n 1)): install Go $want or newer from https://go.dev/dl, or, with Go 1.21 or newer, run 'go env -w GOTOOLCHAIN=auto'"
+  fi
+}
+
+# missing_packages prints the Debian packages this machine lacks.
+missing_packages() {
+  have git || echo git
+  have mmdebstrap || have debootstrap || echo mmdebstrap
+  is_root || have newuidmap || echo uidmap # mmdebstrap without root wants it
+  [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
+  if [ "$purpose" = test ] && ! { have gcc && [ -e /usr/include/stdlib.h ]; }; then
+    echo gcc libc6-dev # the race detector is C code
+  fi
+  if ! $engine && ! has_dockerd; then echo docker.io iptables; fi
+}
+
+install_packages() {
+  local list
+  list=$(missing_packages | tr '\n' ' ')
+  list=${list% }
+  [ -n "$list" ] || return 0
+  if ! is_root; then
+    fail "missing: $list. Have an administrator run 'apt-get install $list'$(group_advice)"
+  fi
+  have apt-get || fail "missing: $list, and there is no apt-get here; install what your system calls these"
+  say "installing $list"
+  mkdir -p "$state"
+  local apt=(apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
+  # shellcheck disable=SC2086 # a list of words
+  if ! { DEBIAN_FRONTEND=noninteractive "${apt[@]}" update &&
+    DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y --no-install-recommends $list; } >"$state/apt.log" 2>&1; then
+    tail -n 20 "$state/apt.log" >&2
+    fail "apt-get could not install $list; all it said is in $state/apt.log"
+  fi
+}
+
+group_advice() {
+  if $engine; then return; fi
+  echo ", start the Docker daemon, and put you into its group with 'usermod -aG docker $(id -un)' (then log in again)"
+}
+
+# wait_for waits for the engine, up to $1 seconds, while process $2 (if given) lives.
+wait_for() {
+  local end=$((SECONDS + $1)) pid=${2:-}
+  until answers; do
+    if [ "$SECONDS" -ge "$end" ]; then return 1; fi
+    if [ -n "$pid" ] && ! kill -0 "$pid" 2>/dev/null; then return 1; fi
+    sleep 0.3
+  done
+}
+
+# spawn starts a daemon that outlives this script, and waits until it answers.
+spawn() {
+  local host_args=()
+  if [ "$host" != "$default_host" ]; then host_args=(--host "$host"); fi
+  # shellcheck disable=SC2086 # arguments are separated by spaces
+  setsid nohup dockerd "${host_args[@]}" ${EVALRUN_DOCKERD_ARGS:-} "$@" >"$log" 2>&1 </dev/null 9>&- &
+  wait_for 60 $! || { kill $! 2>/dev/null || true; return 1; }
+}
+
+start_engine() {
+  if ! is_root; then
+    if [ -S "${host#unix://}" ]; then
+      fail "no engine answers $(id -un) at $host. If one runs there, have an administrator run 'usermod -aG docker $(id -un)', then log in again; else have it started"
+    fi
+    fail "no Docker daemon runs. Have an administrator run 'systemctl start docker' (or 'dockerd &') and 'usermod -aG docker $(id -un)', then log in again"
+  fi
+  mkdir -p "$state"
+  exec 9>"$state/setup.lock"
+  flock 9 # two set-ups at once start one daemon
+  if answers; then return; fi
+  rm -f "$settings"
+  # A daemon that a package's script has just started needs a moment.
+  if [ "$host" = "$default_host" ] && [ -d "/proc/$(cat /var/run/docker.pid 2>/dev/null || echo none)" ] && wait_for 30; then return; fi
+  if [ -z "${EVALRUN_DOCKERD_ARGS:-}" ] && [ -d /run/systemd/system ] && systemctl start docker >/dev/null 2>&1 && wait_for 60; then
+    say "started the Docker daemon (systemctl start docker)"
+    return
+  fi
+  say "starting dockerd (log: $log)"
+  if spawn; then return; fi
+  if grep -qiE 'iptables|bridge|nf_tables' "$log"; then
+    # Inside some containers there is no packet filter to set up. The sandboxes
+    # need none; builds then share the machine's own network.
+    say "dockerd cannot set up its network here; trying without"
+    cp "$log" "$log.1"
+    if spawn --iptables=false --ip6tables=false --bridge=none; then
+      printf '# dockerd %s\nexport EVALRUN_BUILD_NETWORK=host\n' "$!" >"$settings"
+      return
+    fi
+  fi
+  tail -n 20 "$log" >&2
+  fail "dockerd did not start; the end of its log is above, all of it in $log"
+}
+
+check_go
+engine=false
+if answers; then
+  engine=true
+elif [ "$host" != "$default_host" ] && [ -z "${EVALRUN_DOCKERD_ARGS+set}" ]; then
+  fail "no engine answers at DOCKER_HOST=$host; start it, or unset DOCKER_HOST"
+fi
+install_packages
+if ! $engine; then start_engine; fi
+if [ -f "$settings" ] && [ -d "/proc/$(sed -n 's/^# dockerd //p' "$settings")" ]; then
+  cat "$settings"
+  say "builds use the machine's own network (EVALRUN_BUILD_NETWORK=host)"
+fi
