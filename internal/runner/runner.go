@@ -114,6 +114,7 @@ func New(o Options) *Runner {
 
 // ready is a job whose image is there, or is known not to be.
 type ready struct {
+	index int // among the jobs
 	job   Job
 	image Image
 	err   error
@@ -131,52 +132,17 @@ func (r *Runner) Run(parent context.Context, jobs []Job) ([]reports.Attempt, err
 		attempts[i].Reason = "the run ended before this instance was reached"
 	}
 	g, ctx := errgroup.WithContext(parent)
-	queue := make(chan int)
-	prepared := make(chan struct {
-		i int
-		ready
-	}, r.o.Workers)
-	g.Go(func() error {
-		defer close(queue)
-		for i := range jobs {
-			select {
-			case queue <- i:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		return nil
-	})
-	var builders sync.WaitGroup
-	for range max(1, r.o.Builders) {
-		builders.Add(1)
-		g.Go(func() error {
-			defer builders.Done()
-			for i := range queue {
-				rd := r.prepare(ctx, jobs[i])
-				select {
-				case prepared <- struct {
-					i int
-					ready
-				}{i, rd}:
-				case <-ctx.Done():
-					return nil
-				}
-			}
-			return nil
-		})
-	}
-	go func() { builders.Wait(); close(prepared) }()
+	prepared := r.prepareAll(ctx, g, jobs)
 	for w := range max(1, r.o.Workers) {
 		g.Go(func() error {
 			defer r.o.Observer.Worker(w, "")
-			for p := range prepared {
+			for rd := range prepared {
 				if ctx.Err() != nil {
 					return nil
 				}
-				a, err := r.attempt(ctx, w, p.ready)
+				a, err := r.attempt(ctx, w, rd)
 				if a != nil {
-					attempts[p.i] = *a
+					attempts[rd.index] = *a
 					r.o.Observer.Done(a)
 				}
 				if err != nil {
@@ -193,13 +159,48 @@ func (r *Runner) Run(parent context.Context, jobs []Job) ([]reports.Attempt, err
 	return attempts, err
 }
 
-// prepare gets the image of a job that needs one.
-func (r *Runner) prepare(ctx context.Context, job Job) ready {
-	if job.Prediction.Empty() {
-		return ready{job: job}
+// prepareAll gets the images of the jobs, some at a time, and passes the jobs on
+// as their images are there. A builder takes all jobs of one instance in a row,
+// so that two of them never wait for the same image.
+func (r *Runner) prepareAll(ctx context.Context, g *errgroup.Group, jobs []Job) <-chan ready {
+	groups := make(chan []int, len(jobs))
+	for start := 0; start < len(jobs); {
+		end := start + 1
+		for end < len(jobs) && jobs[end].Instance.ID == jobs[start].Instance.ID {
+			end++
+		}
+		group := make([]int, 0, end-start)
+		for i := start; i < end; i++ {
+			group = append(group, i)
+		}
+		groups <- group
+		start = end
 	}
-	img, err := r.o.Images.Image(ctx, job.Instance)
-	return ready{job: job, image: img, err: err}
+	close(groups)
+	prepared := make(chan ready, max(1, r.o.Workers))
+	var builders sync.WaitGroup
+	for range max(1, r.o.Builders) {
+		builders.Add(1)
+		g.Go(func() error {
+			defer builders.Done()
+			for group := range groups {
+				for _, i := range group {
+					rd := ready{index: i, job: jobs[i]}
+					if !rd.job.Prediction.Empty() {
+						rd.image, rd.err = r.o.Images.Image(ctx, rd.job.Instance)
+					}
+					select {
+					case prepared <- rd:
+					case <-ctx.Done():
+						return nil
+					}
+				}
+			}
+			return nil
+		})
+	}
+	go func() { builders.Wait(); close(prepared) }()
+	return prepared
 }
 
 // record is the part of an attempt's record that is known beforehand.
