@@ -22,7 +22,7 @@ build: ## compile bin/evalrun
 	@go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/evalrun ./cmd/evalrun
 
 lint: bin/staticcheck ## gofmt, go vet, staticcheck
-	@scripts/notice.sh
+	@scripts/notice.sh; echo "checking: gofmt, go vet, staticcheck"
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	@go vet ./...
@@ -30,7 +30,7 @@ lint: bin/staticcheck ## gofmt, go vet, staticcheck
 
 # Its own module, so that its dependencies are none of ours.
 bin/staticcheck: tools/go.mod tools/go.sum
-	@go build -C tools -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	@echo "compiling staticcheck"; go build -C tools -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	@touch bin/staticcheck
 
 fuzz: ## run every fuzz target for FUZZTIME (20s)

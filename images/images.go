@@ -95,6 +95,9 @@ type InstanceSpec struct {
 	Mirror     string
 	PreInstall []string
 	Install    []string
+	// Warmup is the test command, run once at base_commit with the network on and
+	// its result ignored: some tools fetch what they need only when tests run.
+	Warmup     string
 	Dockerfile string // built by BuildKit's Dockerfile frontend instead of the layers when set
 }
 
@@ -104,7 +107,7 @@ func (s InstanceSpec) Key() string {
 	return cache.NewKey("instance").Int("revision", Revision).
 		String("env", s.Env.Key()).String("repo", s.Repo).String("commit", s.BaseCommit).
 		Strings("pre", s.PreInstall).Strings("install", s.Install).
-		String("dockerfile", s.Dockerfile).Sum()
+		String("warmup", s.Warmup).String("dockerfile", s.Dockerfile).Sum()
 }
 
 // Source is where a base comes from.

@@ -22,6 +22,7 @@ type Resolver struct {
 	// BaseDigest makes sure a base is at hand and returns the digest of its content.
 	BaseDigest func(context.Context, Source) (string, error)
 
+	Conda        string // installer of conda on this machine, or ""; goes before all other interpreters
 	Interpreters string // folder of interpreters, or ""
 	HostSuite    string // suite of this machine; interpreters only work on the same one
 	Nearest      bool   // take the nearest interpreter when the pinned one cannot be had
@@ -31,11 +32,19 @@ type Resolver struct {
 	digests map[string]string // interpreter path -> digest
 }
 
+// warmedUp are the languages whose tools fetch plug-ins and test libraries when
+// tests run first: Maven, Gradle, Ant, Cargo.
+var warmedUp = map[string]bool{"java": true, "rust": true}
+
 // Resolve returns the specification of the instance's image.
 func (r *Resolver) Resolve(ctx context.Context, inst *datasets.Instance, recipe *datasets.Recipe) (InstanceSpec, error) {
 	spec := InstanceSpec{
 		InstanceID: inst.ID, Repo: inst.Repo, BaseCommit: inst.BaseCommit,
 		PreInstall: recipe.PreInstall, Install: recipe.Install, Dockerfile: inst.Dockerfile,
+	}
+	if warmedUp[recipe.Environment.Language] {
+		e := recipe.Evaluation
+		spec.Warmup = strings.TrimSpace(e.Prelude + "\n" + e.Build + "\n" + e.Test)
 	}
 	repository, err := r.Mirrors.Find(ctx, inst.Repo)
 	if err != nil {
@@ -88,6 +97,10 @@ func (r *Resolver) environment(ctx context.Context, repository string, inst *dat
 // python chooses the interpreter, and the base if that decides which there is.
 func (r *Resolver) python(source Source, e datasets.Environment) (PythonSpec, Source, error) {
 	want := e.Version
+	if r.Conda != "" && want != "" {
+		digest, err := r.digest(r.Conda)
+		return PythonSpec{Want: want, Have: want, From: "conda", Digest: digest, Path: r.Conda}, source, err
+	}
 	debian := debianPython[source.suite()]
 	if want == "" || sameMinor(want, debian) {
 		return PythonSpec{Want: want, Have: debian, From: "debian"}, source, nil
@@ -175,20 +188,26 @@ func orNone(s string) string {
 }
 
 func (r *Resolver) interpreter(want string, i Interpreter) (PythonSpec, error) {
+	digest, err := r.digest(i.Path)
+	return PythonSpec{Want: want, Have: i.Version, From: "interpreters", Digest: digest, Path: i.Path}, err
+}
+
+// digest is DigestTree, once per path.
+func (r *Resolver) digest(path string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	digest, ok := r.digests[i.Path]
-	if !ok {
-		var err error
-		if digest, err = DigestTree(i.Path); err != nil {
-			return PythonSpec{}, err
-		}
-		if r.digests == nil {
-			r.digests = map[string]string{}
-		}
-		r.digests[i.Path] = digest
+	if digest, ok := r.digests[path]; ok {
+		return digest, nil
 	}
-	return PythonSpec{Want: want, Have: i.Version, From: "interpreters", Digest: digest, Path: i.Path}, nil
+	digest, err := DigestTree(path)
+	if err != nil {
+		return "", err
+	}
+	if r.digests == nil {
+		r.digests = map[string]string{}
+	}
+	r.digests[path] = digest
+	return digest, nil
 }
 
 // sameMinor reports whether a version is of the wanted line: 3.9 matches 3.9.18.

@@ -15,7 +15,7 @@ import (
 
 // defaultLimits are those of the run command.
 func defaultLimits() limitFlags {
-	return limitFlags{Timeout: 30 * time.Minute, Memory: "4GiB", Pids: 2048, Disk: "10GiB", Output: "256MiB"}
+	return limitFlags{Timeout: duration(30 * time.Minute), Memory: "4GiB", Pids: 2048, Disk: "10GiB", Output: "256MiB"}
 }
 
 type buildCmd struct {
@@ -86,6 +86,17 @@ type reportCmd struct {
 	Show   string `enum:"all,failed,none" default:"all" help:"Instances in the table."`
 }
 
+func (reportCmd) Help() string {
+	return `Reads run.json and the attempt.json files of the run, also of one that was
+interrupted. Instances that were not reached have no file and no row.
+
+Examples:
+  evalrun report claude
+  evalrun report claude --show failed
+  evalrun report claude --out results --model acme/agent-2 --json > agent-2.json
+`
+}
+
 // Run shows what a run has left on disk.
 func (c *reportCmd) Run(e *env) error {
 	layout := reports.Layout{Root: c.Output}
@@ -123,6 +134,14 @@ type datasetLsCmd struct {
 	JSON bool `name:"json" help:"Print one JSON object a line."`
 }
 
+func (datasetLsCmd) Help() string {
+	return `Examples:
+  evalrun dataset ls -d verified --repo 'django/*'
+  evalrun dataset ls -d data/verified.parquet --sample 20 --seed 7
+  evalrun dataset ls -d rows.jsonl.gz --json
+`
+}
+
 // Run lists the selected instances.
 func (c *datasetLsCmd) Run(e *env) error {
 	_, selected, err := c.load(e)
@@ -152,6 +171,16 @@ type datasetShowCmd struct {
 	datasetFlags
 }
 
+func (datasetShowCmd) Help() string {
+	return `Prints JSON: the row, its hash, and the recipe derived from it (environment, install
+steps, the phases of the evaluation).
+
+Examples:
+  evalrun dataset show -d verified -i psf__requests-2317
+  evalrun dataset show -d rows.jsonl -i 'my__project-1' | less
+`
+}
+
 // Run shows each selected instance whole, as JSON.
 func (c *datasetShowCmd) Run(e *env) error {
 	_, selected, err := c.load(e)
@@ -176,6 +205,15 @@ func (c *datasetShowCmd) Run(e *env) error {
 
 type cleanCmd struct {
 	Engine string `default:"auto" help:"docker, or auto."`
+}
+
+func (cleanCmd) Help() string {
+	return `A run removes its own containers, also when it is interrupted. What a killed one left
+is removed here, and by the next run. Containers of runs that are going on stay.
+
+Examples:
+  evalrun clean
+`
 }
 
 // Run removes the containers of runs that are over.

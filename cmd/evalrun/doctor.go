@@ -17,6 +17,16 @@ type doctorCmd struct {
 	Cache string `placeholder:"DIR" help:"Cache folder to look at."`
 }
 
+func (doctorCmd) Help() string {
+	return `Each line is ok, a note, or something missing with the command that helps. Exit code 3
+when something needed is missing.
+
+Examples:
+  evalrun doctor
+  DOCKER_HOST=unix:///run/user/1000/docker.sock evalrun doctor
+`
+}
+
 // finding is one line of the doctor.
 type finding struct {
 	level string // ok, note, missing

@@ -75,6 +75,7 @@ type imageFlags struct {
 	RepoMirror   []string `placeholder:"DIR" sep:"none" help:"Folder of bare repositories, or OWNER/NAME=PATH; may be repeated."`
 	CloneFrom    string   `placeholder:"URL" help:"Clone repositories no mirror has from URL/OWNER/NAME into the cache."`
 	Interpreters string   `placeholder:"DIR" help:"Folder of Python interpreters laid out as pyenv does (default $PYENV_ROOT/versions or ~/.pyenv/versions)."`
+	Conda        string   `placeholder:"FILE|URL" env:"EVALRUN_CONDA" help:"Installer script of conda; when it can be had, pinned interpreters come from conda."`
 	Python       string   `enum:"pinned,nearest" default:"pinned" help:"When the pinned interpreter cannot be had: refuse (pinned), or take the nearest and say so."`
 	AptMirror    string   `placeholder:"URL" help:"Package mirror for debian: bases."`
 	LockFile     string   `default:"images.lock" placeholder:"FILE" help:"File that records which image each key became."`
@@ -114,6 +115,10 @@ func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Ins
 	} else if len(images.FindInterpreters(interpreters)) == 0 {
 		return nil, fmt.Errorf("--interpreters %s: no interpreter there; want folders such as 3.9.18/bin/python3", interpreters)
 	}
+	conda, err := toolchain.Conda(e.ctx, f.Conda, filepath.Join(f.cacheDir(), "toolchains"))
+	if err != nil {
+		fmt.Fprintf(e.stderr, "warning: %v; pinned interpreters come from elsewhere\n", err)
+	}
 	recipes, err := recipesOf(selected)
 	if err != nil {
 		return nil, err
@@ -129,7 +134,7 @@ func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Ins
 		Mode: provision.Mode(f.Images), Namespace: f.Namespace, Tag: f.Tag, HasRepos: len(f.RepoMirror) > 0 || f.CloneFrom != "",
 		Resolver: &images.Resolver{
 			Base: base, BaseForced: f.Base != "", Platform: "linux/" + runtime.GOARCH, BaseDigest: b.BaseDigest,
-			Interpreters: interpreters, HostSuite: images.HostSuite(), Nearest: f.Python == "nearest", Mirrors: mirrors,
+			Conda: conda, Interpreters: interpreters, HostSuite: images.HostSuite(), Nearest: f.Python == "nearest", Mirrors: mirrors,
 		},
 		Builder: b, Store: eng.Images, Lock: lock, Recipes: recipes,
 	}, nil
@@ -151,12 +156,29 @@ func recipesOf(selected []datasets.Instance) (map[string]*datasets.Recipe, error
 
 // limitFlags bound one attempt.
 type limitFlags struct {
-	Timeout time.Duration `short:"t" default:"30m" help:"Wall clock of one instance's commands. A number alone is seconds."`
-	Memory  string        `default:"4GiB" help:"Memory of one sandbox, swap included."`
-	CPUs    float64       `name:"cpus" default:"0" help:"Processors of one sandbox; 0 shares all of them evenly."`
-	Pids    int64         `default:"2048" help:"Processes and threads of one sandbox."`
-	Disk    string        `default:"10GiB" help:"What one sandbox may write to its disk."`
-	Output  string        `default:"256MiB" help:"Test output kept; of more, the middle is left out."`
+	Timeout duration `short:"t" default:"30m" help:"Wall clock of one instance's commands. A number alone is seconds."`
+	Memory  string   `default:"4GiB" help:"Memory of one sandbox, swap included."`
+	CPUs    float64  `name:"cpus" default:"0" help:"Processors of one sandbox; 0 shares all of them evenly."`
+	Pids    int64    `default:"2048" help:"Processes and threads of one sandbox."`
+	Disk    string   `default:"10GiB" help:"What one sandbox may write to its disk."`
+	Output  string   `default:"256MiB" help:"Test output kept; of more, the middle is left out."`
+}
+
+// duration is a time.Duration that also takes a number of seconds.
+type duration time.Duration
+
+// UnmarshalText reads "30m", "1h30m" or "1800".
+func (d *duration) UnmarshalText(text []byte) error {
+	if seconds, err := strconv.ParseFloat(string(text), 64); err == nil && seconds < math.MaxInt64/1e9 {
+		*d = duration(seconds * float64(time.Second))
+		return nil
+	}
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q: want a time such as 30m, 1h30m, or a number of seconds", text)
+	}
+	*d = duration(parsed)
+	return nil
 }
 
 // parseSize reads "4GiB", "512m", "1e9".

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -25,6 +27,7 @@ type runCmd struct {
 	Output        string     `name:"out" default:"." placeholder:"DIR" help:"Folder for logs/ and the run summaries."`
 	ReportDir     string     `placeholder:"DIR" help:"Folder for the run summaries, when not --out."`
 	Rules         string     `default:"swebench-5" help:"Grading rules: swebench-5, swebench-4.1 or strict."`
+	Script        string     `enum:"phases,whole" default:"phases" help:"Run evaluation scripts phase by phase, each with a status of its own, or whole and unmodified."`
 	NoCache       bool       `help:"Run again what an earlier call of this run has already graded."`
 	Model         string     `placeholder:"NAME" help:"Model name of a folder of patches, or of predictions that name none."`
 	AllowUnknown  bool       `help:"Predictions for instances the dataset does not have are left out, not refused."`
@@ -151,6 +154,16 @@ func (c *runCmd) grade(e *env, ds *datasets.Dataset, selected []datasets.Instanc
 		limits.Sandbox.CPUs = max(1, float64(eng.Info.CPUs)/float64(c.workers()))
 	}
 	layout := c.layout(ds, sets)
+	unlock, err := holdRun(e.ctx, layout, c.RunID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if c.Script == "whole" {
+		for _, recipe := range provider.Recipes {
+			recipe.Evaluation.Whole = recipe.Evaluation.Script != ""
+		}
+	}
 	r := runner.New(runner.Options{
 		RunID: c.RunID, Layout: layout, Driver: eng.Sandbox, Images: images, Observer: ui, Workers: c.workers(), Builders: c.Builders,
 		Limits: limits, Rules: rules, Unenforced: eng.Unenforced(), Network: images.found, Earlier: c.earlier(e, layout, sets),
@@ -164,6 +177,21 @@ func (c *runCmd) grade(e *env, ds *datasets.Dataset, selected []datasets.Instanc
 		return err
 	}
 	return c.verdict(e, attempts, runErr)
+}
+
+// holdRun keeps a second process from working on the same run.
+func holdRun(ctx context.Context, layout reports.Layout, run string) (func(), error) {
+	dir := layout.RunDir(run)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	unlock, err := cache.Lock(ctx, filepath.Join(dir, ".lock"))
+	if err != nil {
+		return nil, fmt.Errorf("run %q is in use by another process; give --run-id another name (%w)", run, err)
+	}
+	return unlock, nil
 }
 
 func (c *runCmd) workers() int {
@@ -186,7 +214,7 @@ func (c *runCmd) limits() (runner.Limits, error) {
 		Sandbox: sandbox.Limits{
 			CPUs: c.Limits.CPUs, MemoryBytes: size("memory", c.Limits.Memory), Pids: c.Limits.Pids, DiskBytes: size("disk", c.Limits.Disk),
 		},
-		Timeout: c.Limits.Timeout, OutputBytes: size("output", c.Limits.Output),
+		Timeout: time.Duration(c.Limits.Timeout), OutputBytes: size("output", c.Limits.Output),
 	}
 	if c.Limits.Timeout <= 0 {
 		errs = append(errs, errors.New("--timeout: want more than 0"))

@@ -8,7 +8,9 @@ package base
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/moby/buildkit/client/llb"
@@ -82,6 +84,7 @@ var Settings = map[string]string{
 	"evalrun-ca":      "/run/evalrun/ca.crt",       // certificate bundle
 	"evalrun-apt":     "/run/evalrun/apt.conf",     // points apt at the next one
 	"evalrun-sources": "/run/evalrun/sources.list", // package mirrors of the base's suite
+	"evalrun-condarc": "/run/evalrun/condarc",      // channels of conda
 }
 
 const prologue = `set -euo pipefail
@@ -109,7 +112,7 @@ func runOptions(script, name string) []llb.RunOption {
 	if os.Getenv("EVALRUN_BUILD_NETWORK") == "host" {
 		opts = append(opts, llb.Network(llb.NetModeHost))
 	}
-	for _, id := range []string{"evalrun-apt", "evalrun-ca", "evalrun-env", "evalrun-sources"} {
+	for _, id := range slices.Sorted(maps.Keys(Settings)) {
 		opts = append(opts, llb.AddSecret(Settings[id], llb.SecretID(id), llb.SecretOptional, llb.SecretFileOpt(0, 0, 0o444)))
 	}
 	return opts

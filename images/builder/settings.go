@@ -17,8 +17,9 @@ const maxSecret = 500 << 10
 // Settings are what this machine needs to reach package indexes. They reach
 // build steps as secrets: never part of a layer, a key or a report.
 type Settings struct {
-	Env []string // NAME=value
-	CA  []byte   // certificate bundle
+	Env     []string // NAME=value
+	CA      []byte   // certificate bundle
+	CondaRC []byte   // conda's configuration: its channels
 }
 
 // passed are the variables handed to build steps as they are. Those that name
@@ -56,6 +57,11 @@ func HostSettings() Settings {
 		}
 	}
 	s.CA = caBundle()
+	if home, err := os.UserHomeDir(); err == nil {
+		if data, err := os.ReadFile(filepath.Join(home, ".condarc")); err == nil && len(data) <= maxSecret {
+			s.CondaRC = data
+		}
+	}
 	return s
 }
 
@@ -122,6 +128,9 @@ func (s Settings) secrets(sources string) map[string][]byte {
 	m["evalrun-env"] = []byte(env.String())
 	if len(s.CA) > 0 {
 		m["evalrun-ca"] = s.CA
+	}
+	if len(s.CondaRC) > 0 {
+		m["evalrun-condarc"] = s.CondaRC
 	}
 	if sources != "" {
 		m["evalrun-sources"] = []byte(sources)

@@ -29,6 +29,9 @@ var interpreter string
 //go:embed python.sh
 var python string
 
+//go:embed conda.sh
+var conda string
+
 //go:embed activate.sh
 var activate string
 
@@ -74,6 +77,9 @@ const venv = "/opt/miniconda3/envs/testbed"
 
 func pythonState(s llb.State, spec images.EnvSpec) llb.State {
 	p := spec.Python
+	if p.From == "conda" {
+		return condaState(s, spec)
+	}
 	home := "/usr"
 	if p.From == "interpreters" {
 		home = "/opt/python/" + p.Have
@@ -88,6 +94,17 @@ func pythonState(s llb.State, spec images.EnvSpec) llb.State {
 		exe = home + "/bin/python2"
 	}
 	s = base.Run(s, vars("PYTHON", exe, "VENV", venv, "ACTIVATE", activate)+python, "environment: python "+p.Have)
+	if script := pipScript(spec); script != "" {
+		s = base.Run(s, script, "environment: packages")
+	}
+	return s
+}
+
+// condaState makes the environment with a real conda.
+func condaState(s llb.State, spec images.EnvSpec) llb.State {
+	installer := llb.Local(InterpreterName, llb.SharedKeyHint("conda"+spec.Python.Digest), llb.WithCustomName("conda installer"))
+	s = base.Run(s, vars("WANT", spec.Python.Want, "VENV", venv)+conda, "environment: conda, python "+spec.Python.Want,
+		llb.AddMount("/mnt/conda", installer, llb.Readonly))
 	if script := pipScript(spec); script != "" {
 		s = base.Run(s, script, "environment: packages")
 	}

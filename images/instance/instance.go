@@ -53,6 +53,10 @@ func State(parent llb.State, spec images.InstanceSpec) llb.State {
 	if steps := append(append([]string{}, spec.PreInstall...), spec.Install...); len(steps) > 0 {
 		s = base.Run(s, prepare(spec)+strings.Join(steps, "\n")+"\n", "install "+spec.InstanceID)
 	}
+	if spec.Warmup != "" {
+		s = base.Run(s, prepare(spec)+"("+strings.TrimSuffix(spec.Warmup, "\n")+"\n) || true\ncd /testbed\ngit checkout --quiet --force "+spec.BaseCommit+"\n",
+			"fetch what the tests need "+spec.InstanceID)
+	}
 	s = base.Run(s, fmt.Sprintf("BASE=%s\n", spec.BaseCommit)+history+offline, "check history, go offline", llb.Network(llb.NetModeNone))
 	return base.WithEnv(s, Env)
 }

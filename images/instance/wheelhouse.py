@@ -31,9 +31,12 @@ system = build_system()
 wanted = ["setuptools", "wheel"] + list(system.get("requires", [])) + DYNAMIC.get(system.get("build-backend"), [])
 env = dict(os.environ)
 env.pop("PIP_FIND_LINKS", None)
-# As wheels, so that nothing has to be compiled later; one by one, so that one
-# that cannot be had does not take the others with it. Whether it matters is for
-# the install step to say.
-for requirement in sorted(set(wanted)):
-    if subprocess.call([sys.executable, "-m", "pip", "wheel", "-q", "--wheel-dir", HOUSE, requirement], env=env):
-        sys.stderr.write("evalrun: build requirement %r could not be fetched\n" % requirement)
+wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--wheel-dir", HOUSE]
+wanted = sorted(set(wanted))
+# As wheels, so that nothing has to be compiled later. When they cannot all be
+# had together, one by one, so that one does not take the others with it; whether
+# it matters is for the install step to say.
+if subprocess.call(wheel + wanted, env=env):
+    for requirement in wanted:
+        if subprocess.call(wheel + [requirement], env=env):
+            sys.stderr.write("evalrun: build requirement %r could not be fetched\n" % requirement)

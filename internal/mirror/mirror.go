@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/evalrun/evalrun/cache"
 )
 
 // Set is where repositories are looked for, in order.
@@ -57,21 +59,14 @@ func (s Set) Find(ctx context.Context, repo string) (string, error) {
 		return p, nil
 	}
 	owner, name, ok := strings.Cut(repo, "/")
-	if !ok || strings.Contains(name, "/") || strings.Contains(repo, "..") {
+	if !ok || owner == "" || name == "" || !filepath.IsLocal(repo) || strings.Contains(name, "/") || strings.Contains(repo, "..") {
 		return "", fmt.Errorf("repository %q: want owner/name", repo)
-	}
-	// The layouts people have: a forge's own, flattened names, and the forks
-	// benchmarks keep under an organisation of their own.
-	flat := owner + "__" + name
-	names := []string{
-		filepath.Join(owner, name), flat, owner + "+" + name, owner + "-" + name,
-		filepath.Join("swe-bench", flat), "swe-bench+" + flat, name,
 	}
 	for _, dir := range append(append([]string{}, s.Dirs...), s.Clones) {
 		if dir == "" {
 			continue
 		}
-		for _, n := range names {
+		for _, n := range append(layouts(owner, name), layouts(strings.ToLower(owner), strings.ToLower(name))...) {
 			for _, suffix := range []string{".git", "", "/repo", "/.git"} {
 				if p := filepath.Join(dir, n) + suffix; isRepository(p) {
 					return p, nil
@@ -85,8 +80,28 @@ func (s Set) Find(ctx context.Context, repo string) (string, error) {
 	return s.clone(ctx, repo)
 }
 
+// layouts are the names people keep a repository under: a forge's own,
+// flattened ones, and the forks benchmarks keep under an organisation of their
+// own. The name alone comes last, since it could be another owner's.
+func layouts(owner, name string) []string {
+	flat := owner + "__" + name
+	return []string{
+		filepath.Join(owner, name), flat, owner + "+" + name, owner + "-" + name,
+		filepath.Join("swe-bench", flat), "swe-bench+" + flat, name,
+	}
+}
+
 func (s Set) clone(ctx context.Context, repo string) (string, error) {
 	final := filepath.Join(s.Clones, repo) + ".git"
+	// Workers that want the same repository must not all download it.
+	unlock, err := cache.Lock(ctx, filepath.Join(s.Clones, ".locks", strings.ReplaceAll(repo, "/", "__")))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if isRepository(final) {
+		return final, nil
+	}
 	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
 		return "", err
 	}
@@ -97,12 +112,12 @@ func (s Set) clone(ctx context.Context, repo string) (string, error) {
 	defer os.RemoveAll(tmp)
 	url := strings.TrimSuffix(s.CloneFrom, "/") + "/" + repo
 	if _, err := run(ctx, "", nil, cloneEnv, "clone", "--quiet", "--mirror", "--template=", url, tmp); err != nil {
+		if ctx.Err() != nil {
+			return "", err
+		}
 		return "", fmt.Errorf("clone %s (give a local copy with --repo-mirror if this machine cannot reach it): %w", repo, err)
 	}
-	if err := os.Rename(tmp, final); err != nil && !isRepository(final) {
-		return "", err
-	}
-	return final, nil
+	return final, os.Rename(tmp, final)
 }
 
 func isRepository(path string) bool {

@@ -161,6 +161,9 @@ func resolveURL(parent, text string) string {
 	if !strings.HasPrefix(text, "./") && !strings.HasPrefix(text, "../") {
 		return text
 	}
+	if host, file, ok := strings.Cut(parent, ":"); ok && !strings.HasPrefix(file, "//") {
+		return host + ":" + path.Join(file, text) // user@host:owner/name
+	}
 	u, err := url.Parse(parent)
 	if err != nil {
 		return text

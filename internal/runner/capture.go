@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 )
 
@@ -47,22 +46,15 @@ func (c *capture) write(p []byte) {
 	c.err = err
 }
 
-// endsLine reports whether the last byte written is a newline.
-func (c *capture) endsLine() bool {
+// startLine makes sure that what is written next begins a line.
+func (c *capture) startLine() {
 	var last [1]byte
-	_, err := c.file.ReadAt(last[:], c.size-1)
-	return err == nil && last[0] == '\n'
-}
-
-// read returns what the log holds of a region.
-func (c *capture) read(r region) (string, error) {
-	if c.err != nil {
-		return "", c.err
+	if c.size == 0 {
+		return
 	}
-	var b strings.Builder
-	b.Grow(int(r.end - r.start))
-	_, err := io.Copy(&b, io.NewSectionReader(c.file, r.start, r.end-r.start))
-	return b.String(), err
+	if _, err := c.file.ReadAt(last[:], c.size-1); err != nil || last[0] != '\n' {
+		c.line("")
+	}
 }
 
 // section opens a region of the log for reading.

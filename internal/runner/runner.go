@@ -102,6 +102,7 @@ type Runner struct {
 	o        Options
 	grading  *semaphore.Weighted
 	failures atomic.Int64 // engine failures in a row
+	bin      *bin
 }
 
 // New returns a Runner.
@@ -109,7 +110,8 @@ func New(o Options) *Runner {
 	if o.MaxEngineFailures == 0 {
 		o.MaxEngineFailures = 5
 	}
-	return &Runner{o: o, grading: semaphore.NewWeighted(gradeMemory)}
+	o.Workers, o.Builders = max(1, o.Workers), max(1, o.Builders)
+	return &Runner{o: o, grading: semaphore.NewWeighted(gradeMemory), bin: newBin(o.Workers)}
 }
 
 // ready is a job whose image is there, or is known not to be.
@@ -123,7 +125,7 @@ type ready struct {
 // Run makes the attempts and returns their records, in the order of the jobs;
 // a job that was not reached has outcome not_run. The error is context.Cause
 // when the run was interrupted, ErrEngineGone when it gave up, or a failure to
-// write results.
+// write results. When Run returns, nothing it started is left running.
 func (r *Runner) Run(parent context.Context, jobs []Job) ([]reports.Attempt, error) {
 	attempts := make([]reports.Attempt, len(jobs))
 	for i := range jobs {
@@ -133,26 +135,11 @@ func (r *Runner) Run(parent context.Context, jobs []Job) ([]reports.Attempt, err
 	}
 	g, ctx := errgroup.WithContext(parent)
 	prepared := r.prepareAll(ctx, g, jobs)
-	for w := range max(1, r.o.Workers) {
-		g.Go(func() error {
-			defer r.o.Observer.Worker(w, "")
-			for rd := range prepared {
-				if ctx.Err() != nil {
-					return nil
-				}
-				a, err := r.attempt(ctx, w, rd)
-				if a != nil {
-					attempts[rd.index] = *a
-					r.o.Observer.Done(a)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+	for w := range r.o.Workers {
+		g.Go(func() error { return r.work(ctx, w, prepared, attempts) })
 	}
 	err := g.Wait()
+	r.bin.wait()
 	if err == nil {
 		err = context.Cause(parent)
 	}
@@ -165,33 +152,23 @@ func (r *Runner) Run(parent context.Context, jobs []Job) ([]reports.Attempt, err
 func (r *Runner) prepareAll(ctx context.Context, g *errgroup.Group, jobs []Job) <-chan ready {
 	groups := make(chan []int, len(jobs))
 	for start := 0; start < len(jobs); {
-		end := start + 1
-		for end < len(jobs) && jobs[end].Instance.ID == jobs[start].Instance.ID {
-			end++
-		}
-		group := make([]int, 0, end-start)
-		for i := start; i < end; i++ {
+		var group []int
+		for i := start; i < len(jobs) && jobs[i].Instance.ID == jobs[start].Instance.ID; i++ {
 			group = append(group, i)
 		}
 		groups <- group
-		start = end
+		start += len(group)
 	}
 	close(groups)
-	prepared := make(chan ready, max(1, r.o.Workers))
+	prepared := make(chan ready, r.o.Workers)
 	var builders sync.WaitGroup
-	for range max(1, r.o.Builders) {
+	for range r.o.Builders {
 		builders.Add(1)
 		g.Go(func() error {
 			defer builders.Done()
 			for group := range groups {
 				for _, i := range group {
-					rd := ready{index: i, job: jobs[i]}
-					if !rd.job.Prediction.Empty() {
-						rd.image, rd.err = r.o.Images.Image(ctx, rd.job.Instance)
-					}
-					select {
-					case prepared <- rd:
-					case <-ctx.Done():
+					if !r.prepare(ctx, ready{index: i, job: jobs[i]}, prepared) {
 						return nil
 					}
 				}
@@ -199,8 +176,46 @@ func (r *Runner) prepareAll(ctx context.Context, g *errgroup.Group, jobs []Job) 
 			return nil
 		})
 	}
-	go func() { builders.Wait(); close(prepared) }()
+	g.Go(func() error {
+		builders.Wait()
+		close(prepared)
+		return nil
+	})
 	return prepared
+}
+
+// prepare gets the image of a job that needs one and passes it on; false means
+// that the run has ended.
+func (r *Runner) prepare(ctx context.Context, rd ready, to chan<- ready) bool {
+	if !rd.job.Prediction.Empty() {
+		rd.image, rd.err = r.o.Images.Image(ctx, rd.job.Instance)
+	}
+	select {
+	case to <- rd:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// work is one worker: it makes attempts, one after another.
+func (r *Runner) work(ctx context.Context, worker int, prepared <-chan ready, attempts []reports.Attempt) error {
+	defer r.o.Observer.Worker(worker, "")
+	for rd := range prepared {
+		if ctx.Err() != nil {
+			return nil
+		}
+		a, err := r.attempt(ctx, worker, rd)
+		if a != nil {
+			attempts[rd.index] = *a
+			r.o.Observer.Done(a)
+		}
+		if err != nil {
+			return err
+		}
+		r.o.Observer.Worker(worker, "")
+	}
+	return nil
 }
 
 // record is the part of an attempt's record that is known beforehand.

@@ -44,7 +44,7 @@ func (t *trial) outcome(v *grading.Report) (grading.Outcome, string) {
 	case v.Resolved:
 		return grading.Resolved, ""
 	case t.a.Usage.OOMKills > 0:
-		return grading.OutOfMemory, fmt.Sprintf("processes were killed at the memory limit of %d MiB", t.limits.Sandbox.MemoryBytes>>20)
+		return grading.OutOfMemory, t.memoryReason()
 	case v.Found:
 		return grading.Unresolved, v.Reason
 	case v.InfraFailure():

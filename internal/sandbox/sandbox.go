@@ -29,17 +29,18 @@ type Driver interface {
 // Sandbox is one running sandbox. Its methods are safe for concurrent use.
 type Sandbox interface {
 	// Exec runs a command and waits for it. A command that ran, however it
-	// ended, is a Result and a nil error; an error means the engine failed
-	// (*EngineError) or ctx was done.
+	// ended, is a Result and a nil error; an error means that the engine failed
+	// or the sandbox can take no more commands (*EngineError, in the latter case
+	// around ErrDead), or that ctx was done: then every process of the sandbox is
+	// killed. What the command started and left behind goes on.
 	Exec(ctx context.Context, cmd Command) (Result, error)
-	// Put writes files, creating folders as needed, as root.
-	Put(ctx context.Context, files ...File) error
-	// Read returns a file's content, at most limit bytes of it.
+	// Read returns a regular file's content, at most limit bytes of it; it works
+	// on a dead sandbox too. A file that is not there is fs.ErrNotExist.
 	Read(ctx context.Context, path string, limit int64) ([]byte, error)
 	// Usage reads what the sandbox has used so far.
 	Usage(ctx context.Context) (Usage, error)
 	// Destroy kills every process and removes the sandbox. It may be called
-	// more than once.
+	// more than once, and again after it failed.
 	Destroy(ctx context.Context) error
 }
 
@@ -51,7 +52,6 @@ type Spec struct {
 	Env          []string          // NAME=value
 	Capabilities []string          // kept besides the small default set, for example SYS_ADMIN
 	Limits       Limits
-	Files        []File    // put in before anything runs
 	Expiry       time.Time // when another process may sweep it
 }
 
@@ -65,17 +65,24 @@ type Limits struct {
 
 // Command is one process to run in a sandbox.
 type Command struct {
-	Argv    []string
-	Env     []string // added to the sandbox's
-	Dir     string   // default /testbed
-	Stdin   []byte
+	Argv  []string
+	Env   []string // added to the sandbox's
+	Dir   string   // default /testbed
+	Stdin []byte   // none leaves standard input empty
+	// Files are written before the command starts, as root, folders created as
+	// needed; not together with Stdin. Where that fails the command does not run,
+	// and the result is FilesFailed with the reason in Output.
+	Files   []File
 	Output  io.Writer     // standard output and error in the order written, as one stream; nil discards
 	Timeout time.Duration // 0 means none; on expiry every process of the sandbox is killed
 }
 
+// FilesFailed is the exit code of a command whose files could not be written.
+const FilesFailed = 125
+
 // Result is how a command ended.
 type Result struct {
-	ExitCode int           // 0..255; 128+n for signal n; -1 when the sandbox was killed under it
+	ExitCode int           // 0..255; 128+n for signal n; -1 when the sandbox died or was killed under it
 	TimedOut bool          // Timeout expired; the sandbox is dead
 	DiskFull bool          // Limits.DiskBytes was passed; the sandbox is dead
 	Elapsed  time.Duration // start to end of the process
@@ -92,13 +99,14 @@ type File struct {
 type Usage struct {
 	PeakMemoryBytes  int64
 	OOMKills         int
+	Pids             int64 // processes and threads there are now
 	CPUSeconds       float64
 	ThrottledSeconds float64
-	DiskBytes        int64
 }
 
-// ErrDead is wrapped by errors about a sandbox that ended by itself, or was
-// ended by something other than its engine.
+// ErrDead is wrapped by errors about a sandbox that ended by itself, was ended
+// by something other than its engine, or in which what ran before leaves no way
+// to start a process.
 var ErrDead = errors.New("the sandbox is dead")
 
 // EngineError is a failure of the engine or the host, never of what ran inside.

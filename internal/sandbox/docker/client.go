@@ -10,12 +10,10 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/client"
 	buildkit "github.com/moby/buildkit/client"
 )
@@ -23,12 +21,15 @@ import (
 // Client is a connection to one daemon.
 type Client struct {
 	api   *client.Client
-	owner string
+	owner owner
+	// patience is how long the daemon may take to answer one request before it
+	// counts as gone.
+	patience time.Duration
 
-	buildkitOnce sync.Mutex
-	buildkit     *buildkit.Client
+	buildkitMu sync.Mutex
+	buildkit   *buildkit.Client
 
-	events *oomEvents
+	events *watcher
 }
 
 // Info describes the daemon.
@@ -61,16 +62,16 @@ func Connect(ctx context.Context) (*Client, error) {
 		api.Close()
 		return nil, fmt.Errorf("no Docker daemon answers at %s: %w (start it, or see `evalrun doctor`)", api.DaemonHost(), shortError(err))
 	}
-	c := &Client{api: api, owner: ownerLabel()}
-	c.events = watchOOM(api, c.owner)
+	c := &Client{api: api, owner: thisProcess(), patience: 2 * time.Minute}
+	c.events = watch(api, c.owner)
 	return c, nil
 }
 
 // Close releases the connections.
 func (c *Client) Close() error {
 	c.events.stop()
-	c.buildkitOnce.Lock()
-	defer c.buildkitOnce.Unlock()
+	c.buildkitMu.Lock()
+	defer c.buildkitMu.Unlock()
 	if c.buildkit != nil {
 		c.buildkit.Close()
 	}
@@ -113,8 +114,8 @@ func (c *Client) HasBuildKit(ctx context.Context) error {
 // BuildKit returns a client of the BuildKit inside the daemon, reached over the
 // Engine API as docker buildx does.
 func (c *Client) BuildKit(ctx context.Context) (*buildkit.Client, error) {
-	c.buildkitOnce.Lock()
-	defer c.buildkitOnce.Unlock()
+	c.buildkitMu.Lock()
+	defer c.buildkitMu.Unlock()
 	if c.buildkit != nil {
 		return c.buildkit, nil
 	}
@@ -137,9 +138,6 @@ func (c *Client) BuildKit(ctx context.Context) (*buildkit.Client, error) {
 // "moby" on every daemon; those with the containerd image store take it too.
 func (c *Client) Exporter() string { return "moby" }
 
-// ping is used to tell a dead daemon from a failed operation.
-func (c *Client) ping(ctx context.Context) (types.Ping, error) { return c.api.Ping(ctx) }
-
 // shortError cuts the advice the client library adds, which repeats ours.
 func shortError(err error) error {
 	text := err.Error()
@@ -147,42 +145,4 @@ func shortError(err error) error {
 		return fmt.Errorf("%s", text[:i])
 	}
 	return err
-}
-
-// ownerLabel names this process so that a later one can see whether it still
-// lives: process id and start time, which together are never used twice.
-func ownerLabel() string {
-	pid := os.Getpid()
-	return fmt.Sprintf("%d-%s", pid, processStart(pid))
-}
-
-// ownerAlive reports whether the process a label names still runs here.
-func ownerAlive(label string) bool {
-	var pid int
-	var start string
-	if _, err := fmt.Sscanf(label, "%d-%s", &pid, &start); err != nil {
-		return false
-	}
-	now := processStart(pid)
-	return now != "" && now == start
-}
-
-// processStart is a process's start time in clock ticks since boot, with the
-// boot's id, or "" when there is no such process.
-func processStart(pid int) string {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return ""
-	}
-	// The command name in parentheses may hold anything; fields count from after it.
-	text := string(data)
-	fields := strings.Fields(text[strings.LastIndex(text, ")")+1:])
-	if len(fields) < 20 {
-		return ""
-	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil || len(boot) < 8 {
-		return fields[19]
-	}
-	return fields[19] + "-" + string(boot[:8])
 }

@@ -2,21 +2,21 @@ package docker
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"path"
+	"io/fs"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/go-units"
 
 	"github.com/evalrun/evalrun/internal/sandbox"
@@ -33,15 +33,14 @@ const (
 // kernel or the network.
 var capabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID", "KILL", "NET_BIND_SERVICE"}
 
-// How often the size of a sandbox's writable layer is measured while a command
-// runs. Measuring walks the layer, so not too often.
-const diskInterval = 3 * time.Second
-
-// firstProcess sleeps and reaps what the tests leave behind. As the first of its
-// process namespace it gets none of the signals sent from inside, so the tests
-// cannot end it; a daemon's own init would pass SIGTERM on, and is not
-// everywhere installed.
-const firstProcess = "while :; do sleep 3600 & wait; done"
+// firstProcess names the loopback addresses, then sleeps for ever. As the first
+// of its process namespace it gets none of the signals sent from inside, so the
+// tests cannot end it. It ignores SIGCHLD, so that the kernel itself reaps what
+// the tests leave behind; where env cannot arrange that, a loop of waiting does.
+// A daemon's own init would pass SIGTERM on, and is not everywhere installed.
+const firstProcess = `printf '127.0.0.1\tlocalhost testbed\n::1\tlocalhost ip6-localhost ip6-loopback testbed\n' >/etc/hosts
+env --ignore-signal=CHLD true 2>/dev/null && exec env --ignore-signal=CHLD sleep infinity
+while :; do sleep 3600 & wait; done`
 
 // Sandbox is one container.
 type Sandbox struct {
@@ -49,8 +48,12 @@ type Sandbox struct {
 	id     string
 	limits sandbox.Limits
 
-	destroy sync.Once
-	gone    error
+	ran  atomic.Bool                     // a process has run in it
+	peak atomic.Int64                    // greatest memory use seen
+	told atomic.Pointer[<-chan struct{}] // closed when the end of the latest command is among the events
+
+	destroy  sync.Mutex
+	finished bool
 }
 
 var _ sandbox.Driver = (*Client)(nil)
@@ -69,37 +72,37 @@ func (c *Client) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 }
 
 func (c *Client) start(ctx context.Context, spec sandbox.Spec, ipv6 bool) (*Sandbox, error) {
-	config, host := c.containerConfig(spec, ipv6)
-	created, err := c.api.ContainerCreate(ctx, config, host, nil, nil, "")
-	if err != nil {
-		return nil, engineError("create container", err)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	s := &Sandbox{c: c, id: created.ID, limits: spec.Limits}
-	if err := s.begin(ctx, spec.Files); err != nil {
+	config, host := c.containerConfig(spec, ipv6)
+	s := &Sandbox{c: c, limits: spec.Limits}
+	// Once asked, the daemon makes the container even if nobody waits for its id,
+	// and then nobody could remove it.
+	err := c.ask(context.WithoutCancel(ctx), "create container", func(ctx context.Context) error {
+		created, err := c.api.ContainerCreate(ctx, config, host, nil, nil, containerName(spec.Name))
+		s.id = created.ID
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.events.add(s.id)
+	err = c.ask(ctx, "start container", func(ctx context.Context) error {
+		return c.api.ContainerStart(ctx, s.id, container.StartOptions{})
+	})
+	if err != nil {
 		// The caller has nothing to destroy yet, and ctx may be what ended it.
 		return nil, errors.Join(err, s.Destroy(context.WithoutCancel(ctx)))
 	}
 	return s, nil
 }
 
-func (s *Sandbox) begin(ctx context.Context, files []sandbox.File) error {
-	if len(files) > 0 {
-		if err := s.Put(ctx, files...); err != nil {
-			return err
-		}
-	}
-	if err := s.c.api.ContainerStart(ctx, s.id, container.StartOptions{}); err != nil {
-		return engineError("start container", err)
-	}
-	return nil
-}
-
 func (c *Client) containerConfig(spec sandbox.Spec, ipv6 bool) (*container.Config, *container.HostConfig) {
-	labels := map[string]string{labelOwner: c.owner, labelExpiry: strconv.FormatInt(spec.Expiry.Unix(), 10)}
+	labels := map[string]string{labelOwner: c.owner.String(), labelExpiry: strconv.FormatInt(spec.Expiry.Unix(), 10)}
 	for k, v := range spec.Labels {
 		labels[k] = v
 	}
-	pids := spec.Limits.Pids
 	host := &container.HostConfig{
 		NetworkMode: "none",
 		CapDrop:     []string{"ALL"},
@@ -107,7 +110,6 @@ func (c *Client) containerConfig(spec sandbox.Spec, ipv6 bool) (*container.Confi
 		SecurityOpt: []string{"no-new-privileges"},
 		LogConfig:   container.LogConfig{Type: "none"},
 		IpcMode:     "private",
-		ExtraHosts:  []string{"testbed:127.0.0.1"},
 		Resources: container.Resources{
 			NanoCPUs: int64(spec.Limits.CPUs * 1e9),
 			Memory:   spec.Limits.MemoryBytes,
@@ -116,7 +118,7 @@ func (c *Client) containerConfig(spec sandbox.Spec, ipv6 bool) (*container.Confi
 			Ulimits:    []*container.Ulimit{{Name: "core", Soft: 0, Hard: 0}, {Name: "nofile", Soft: 10240, Hard: 10240}},
 		},
 	}
-	if pids > 0 {
+	if pids := spec.Limits.Pids; pids > 0 {
 		host.Resources.PidsLimit = &pids
 	}
 	if spec.Limits.DiskBytes > 0 {
@@ -132,153 +134,157 @@ func (c *Client) containerConfig(spec sandbox.Spec, ipv6 bool) (*container.Confi
 	return &container.Config{
 		Image: spec.Image, Hostname: "testbed", User: "0:0", Env: spec.Env, Labels: labels,
 		Entrypoint: []string{"/bin/sh"}, Cmd: []string{"-c", firstProcess},
+		// The runtime makes an empty network with loopback by itself; the daemon's
+		// own handling of one doubles the time a start takes.
+		NetworkDisabled: true,
 	}, host
 }
 
-// Exec implements sandbox.Sandbox.
-func (s *Sandbox) Exec(ctx context.Context, cmd sandbox.Command) (sandbox.Result, error) {
-	dir := cmd.Dir
-	if dir == "" {
-		dir = "/testbed"
-	}
-	// One pipe for both streams keeps their lines in the order they were written.
-	argv := append([]string{"/bin/sh", "-c", `exec "$@" 2>&1`, "sh"}, cmd.Argv...)
-	created, err := s.c.api.ContainerExecCreate(ctx, s.id, container.ExecOptions{
-		Cmd: argv, Env: cmd.Env, WorkingDir: dir, AttachStdout: true, AttachStderr: true, AttachStdin: len(cmd.Stdin) > 0,
-	})
-	if err != nil {
-		return sandbox.Result{}, engineError("create process", err)
-	}
-	start := time.Now()
-	attached, err := s.c.api.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{})
-	if err != nil {
-		return sandbox.Result{}, engineError("start process", err)
-	}
-	defer attached.Close()
-	e := &execution{s: s, id: created.ID, cmd: cmd, start: start}
-	return e.wait(ctx, attached)
-}
-
-// Put implements sandbox.Sandbox.
-func (s *Sandbox) Put(ctx context.Context, files ...sandbox.File) error {
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	dirs := map[string]bool{"/": true, "/tmp": true}
-	for _, f := range files {
-		for _, d := range parents(f.Path) {
-			if dirs[d] {
-				continue
-			}
-			dirs[d] = true
-			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: d[1:] + "/", Mode: 0o755}); err != nil {
-				return err
-			}
+// containerName makes a valid and unique name of a hint.
+func containerName(hint string) string {
+	var b strings.Builder
+	b.WriteString("evalrun-")
+	for _, r := range hint {
+		if b.Len() >= 80 {
+			break
 		}
-		if err := w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(f.Path, "/"), Mode: f.Mode, Size: int64(len(f.Data))}); err != nil {
-			return err
-		}
-		if _, err := w.Write(f.Data); err != nil {
-			return err
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.-", r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte('_')
 		}
 	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	if err := s.c.api.CopyToContainer(ctx, s.id, "/", &buf, container.CopyToContainerOptions{}); err != nil {
-		return engineError("copy files into container", err)
-	}
-	return nil
-}
-
-func parents(file string) []string {
-	var dirs []string
-	for d := path.Dir(file); d != "/" && d != "."; d = path.Dir(d) {
-		dirs = append([]string{d}, dirs...)
-	}
-	return dirs
+	return fmt.Sprintf("%s-%016x", b.String(), rand.Uint64())
 }
 
 // Read implements sandbox.Sandbox.
 func (s *Sandbox) Read(ctx context.Context, file string, limit int64) ([]byte, error) {
-	body, _, err := s.c.api.CopyFromContainer(ctx, s.id, file)
-	if err != nil {
-		return nil, engineError("read "+file, err)
-	}
-	defer body.Close()
-	r := tar.NewReader(body)
-	header, err := r.Next()
-	if err != nil {
-		return nil, engineError("read "+file, err)
-	}
-	if header.Typeflag != tar.TypeReg {
-		return nil, engineError("read "+file, errors.New("not a regular file"))
-	}
-	return io.ReadAll(io.LimitReader(r, limit))
+	var data []byte
+	var odd error
+	err := s.c.ask(ctx, "read "+file, func(ctx context.Context) error {
+		body, _, err := s.c.api.CopyFromContainer(ctx, s.id, file)
+		if cerrdefs.IsNotFound(err) && !strings.Contains(err.Error(), "No such container: "+s.id) {
+			odd = &fs.PathError{Op: "read", Path: file, Err: fs.ErrNotExist}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		r := tar.NewReader(body)
+		header, err := r.Next()
+		if err != nil {
+			return err
+		}
+		if header.Typeflag != tar.TypeReg {
+			odd = &fs.PathError{Op: "read", Path: file, Err: errors.New("not a regular file")}
+			return nil
+		}
+		data, err = io.ReadAll(io.LimitReader(r, limit))
+		return err
+	})
+	return data, errors.Join(err, odd)
 }
 
-// Usage implements sandbox.Sandbox.
+// Usage implements sandbox.Sandbox. Where the kernel keeps no greatest memory
+// use for the daemon to tell (cgroup v2), it is the greatest of what was seen
+// while commands ran.
 func (s *Sandbox) Usage(ctx context.Context) (sandbox.Usage, error) {
-	u := sandbox.Usage{OOMKills: s.c.events.count(s.id)}
-	resp, err := s.c.api.ContainerStatsOneShot(ctx, s.id)
+	if told := s.told.Load(); told != nil {
+		select {
+		case <-*told:
+		case <-time.After(eventDelay):
+		case <-ctx.Done():
+		}
+	}
+	u := sandbox.Usage{OOMKills: s.c.events.kills(s.id)}
+	stats, err := s.stats(ctx)
+	u.PeakMemoryBytes = s.peak.Load()
 	if err != nil {
-		return u, engineError("read usage", err)
+		return u, err
 	}
-	defer resp.Body.Close()
-	var stats container.StatsResponse
-	if err := json.NewDecoder(resp.Body).Decode(&stats); err != nil {
-		return u, engineError("read usage", err)
-	}
-	u.PeakMemoryBytes = int64(max(stats.MemoryStats.MaxUsage, stats.MemoryStats.Usage))
+	u.Pids = int64(stats.PidsStats.Current)
 	u.CPUSeconds = float64(stats.CPUStats.CPUUsage.TotalUsage) / 1e9
 	u.ThrottledSeconds = float64(stats.CPUStats.ThrottlingData.ThrottledTime) / 1e9
 	return u, nil
 }
 
+// stats asks for what the container uses, and remembers the memory.
+func (s *Sandbox) stats(ctx context.Context) (container.StatsResponse, error) {
+	var stats container.StatsResponse
+	err := s.c.ask(ctx, "read usage", func(ctx context.Context) error {
+		resp, err := s.c.api.ContainerStatsOneShot(ctx, s.id)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		return json.NewDecoder(resp.Body).Decode(&stats)
+	})
+	now := int64(max(stats.MemoryStats.MaxUsage, stats.MemoryStats.Usage))
+	for seen := s.peak.Load(); now > seen && !s.peak.CompareAndSwap(seen, now); {
+		seen = s.peak.Load()
+	}
+	return stats, err
+}
+
 // Destroy implements sandbox.Sandbox. The container is killed, not asked: what
 // runs in it has nothing left to say.
 func (s *Sandbox) Destroy(ctx context.Context) error {
-	s.destroy.Do(func() {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-		defer cancel()
-		err := s.c.api.ContainerRemove(ctx, s.id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-		if err != nil && !cerrdefs.IsNotFound(err) {
-			s.gone = engineError("remove container", err)
-		}
+	s.destroy.Lock()
+	defer s.destroy.Unlock()
+	if s.finished {
+		return nil
+	}
+	err := s.c.remove(ctx, s.id)
+	if err == nil {
+		s.finished = true
 		s.c.events.forget(s.id)
-	})
-	return s.gone
+	}
+	return err
 }
 
+// remove kills and removes a container.
+func (c *Client) remove(ctx context.Context, id string) error {
+	for try := 1; ; try++ {
+		err := c.ask(ctx, "remove container", func(ctx context.Context) error {
+			err := c.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+			if cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress") {
+				return nil
+			}
+			return err
+		})
+		// A file system is at times busy for a moment after the last process is gone.
+		if err == nil || try == 3 || !strings.Contains(err.Error(), "busy") || wait(ctx, time.Duration(try)*time.Second) != nil {
+			return err
+		}
+	}
+}
+
+// kill ends every process of the sandbox, also when ctx is done.
 func (s *Sandbox) kill(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	if err := s.c.api.ContainerKill(ctx, s.id, "KILL"); err != nil && !cerrdefs.IsNotFound(err) && !cerrdefs.IsConflict(err) {
-		return engineError("kill container", err)
-	}
-	return nil
+	return s.c.ask(context.WithoutCancel(ctx), "kill container", func(ctx context.Context) error {
+		err := s.c.api.ContainerKill(ctx, s.id, "KILL")
+		if cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {
+			return nil // it is gone already
+		}
+		return err
+	})
 }
 
-// Sweep implements sandbox.Driver.
-func (c *Client) Sweep(ctx context.Context) (int, error) {
-	list, err := c.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelOwner))})
-	if err != nil {
-		return 0, engineError("list containers", err)
+// ask makes one request to the daemon. A daemon that hangs is as good as none.
+func (c *Client) ask(ctx context.Context, op string, request func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	err := request(bounded)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case bounded.Err() != nil:
+		err = fmt.Errorf("the daemon did not answer within %s", c.patience)
 	}
-	swept := 0
-	for _, ct := range list {
-		owner := ct.Labels[labelOwner]
-		expiry, _ := strconv.ParseInt(ct.Labels[labelExpiry], 10, 64)
-		expired := expiry > 0 && time.Now().Unix() > expiry
-		if owner == c.owner || ownerAlive(owner) && !expired {
-			continue
-		}
-		err := c.api.ContainerRemove(ctx, ct.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
-		if err != nil && !cerrdefs.IsNotFound(err) && !cerrdefs.IsConflict(err) {
-			return swept, engineError("remove left-over container", err)
-		}
-		swept++
-	}
-	return swept, nil
+	return engineError(op, err)
 }
 
 func engineError(op string, err error) error {
@@ -286,15 +292,4 @@ func engineError(op string, err error) error {
 		err = fmt.Errorf("%w: %w", sandbox.ErrDead, err)
 	}
 	return &sandbox.EngineError{Op: "docker: " + op, Err: shortError(err)}
-}
-
-// Unenforced renders the limits the daemon cannot hold, in words.
-func Unenforced(info Info) []string {
-	var out []string
-	for _, w := range info.Warnings {
-		if strings.Contains(w, "No swap limit") || strings.Contains(w, "No memory limit") || strings.Contains(w, "No pids limit") || strings.Contains(w, "No cpu cfs") {
-			out = append(out, strings.TrimPrefix(w, "WARNING: "))
-		}
-	}
-	return append(out, fmt.Sprintf("disk: measured every %s while a command runs", diskInterval))
 }

@@ -3,12 +3,14 @@ package docker
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
-	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/docker/docker/api/types/container"
 
 	"github.com/evalrun/evalrun/internal/sandbox"
 )
@@ -17,122 +19,264 @@ const (
 	// How often a running process is asked whether it has ended, besides its
 	// output ending: a daemon it left behind may keep the output open for ever.
 	pollInterval = 500 * time.Millisecond
-	// How long output may still arrive after the process has ended.
-	drain = time.Second
+	// The same once its output has ended, at most.
+	closedInterval = 200 * time.Millisecond
+	// How often the size of a sandbox's writable layer and its memory are measured
+	// while a command runs. Measuring walks the layer, so not too often.
+	sampleInterval = 3 * time.Second
 )
 
-// execution is one running exec of a container.
+// Why an exec was ended before its process.
+var (
+	errTimeout  = errors.New("the time limit of the command has passed")
+	errDiskFull = errors.New("the sandbox has written more than its limit")
+)
+
+// One pipe for both streams keeps their lines in the order they were written.
+const (
+	wrapper = `exec "$@" 2>&1`
+	// Files come as a tar on standard input: the daemon's own copying starts two
+	// more processes and takes longer than many a command.
+	wrapperWithFiles = `tar -xf - -C / 2>&1 || exit 125
+exec "$@" </dev/null 2>&1`
+)
+
+// execution is one command being run.
 type execution struct {
-	s     *Sandbox
-	id    string
-	cmd   sandbox.Command
-	start time.Time
+	s      *Sandbox
+	cmd    sandbox.Command
+	id     string
+	output *output // nil until the process is attached
 }
 
-func (e *execution) wait(ctx context.Context, attached types.HijackedResponse) (sandbox.Result, error) {
-	output := e.cmd.Output
-	if output == nil {
-		output = io.Discard
+// Exec implements sandbox.Sandbox.
+func (s *Sandbox) Exec(parent context.Context, cmd sandbox.Command) (sandbox.Result, error) {
+	if len(cmd.Files) > 0 && len(cmd.Stdin) > 0 {
+		return sandbox.Result{ExitCode: -1}, errors.New("a command takes files or standard input, not both")
 	}
-	copied := make(chan error, 1)
-	go func() {
-		// A process that prints without end must not hang us: writers given here
-		// never block for long, and never fail on size.
-		_, err := stdcopy.StdCopy(output, output, attached.Reader)
-		copied <- err
-	}()
-	if len(e.cmd.Stdin) > 0 {
-		go func() {
-			attached.Conn.Write(e.cmd.Stdin) // a process may end without reading it all
-			attached.CloseWrite()
-		}()
-	}
-	var deadline <-chan time.Time
-	if e.cmd.Timeout > 0 {
-		t := time.NewTimer(time.Until(e.start.Add(e.cmd.Timeout)))
+	ctx, cancel := context.WithCancelCause(parent)
+	var sampling sync.WaitGroup
+	defer sampling.Wait()
+	defer cancel(nil)
+	if cmd.Timeout > 0 {
+		t := time.AfterFunc(cmd.Timeout, func() { cancel(errTimeout) })
 		defer t.Stop()
-		deadline = t.C
 	}
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
-	disk := time.NewTicker(diskInterval)
-	defer disk.Stop()
-	// stop ends the copying whatever state it is in; output is not written after it.
-	stop := func() {
-		attached.Close()
-		<-copied
+	sampling.Go(func() { s.sample(ctx, cancel) })
+
+	e := &execution{s: s, cmd: cmd}
+	start := time.Now()
+	code, err := e.run(ctx)
+	res := sandbox.Result{ExitCode: code, Elapsed: time.Since(start)}
+	if err != nil {
+		res.ExitCode = -1
 	}
+	if err != nil && ctx.Err() != nil {
+		err = e.stop(ctx, &res)
+	} else if err == nil {
+		e.output.drain()
+	}
+	if e.output != nil {
+		if cut := e.output.close(); err == nil {
+			err = cut
+		}
+	}
+	return res, err
+}
+
+// stop kills what an ended ctx leaves running.
+func (e *execution) stop(ctx context.Context, res *sandbox.Result) error {
+	cause := context.Cause(ctx)
+	res.TimedOut = errors.Is(cause, errTimeout)
+	res.DiskFull = errors.Is(cause, errDiskFull)
+	if res.TimedOut {
+		// A dead sandbox has no usage any more. This must not delay the kill much.
+		brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		e.s.stats(brief)
+		cancel()
+	}
+	err := e.s.kill(ctx)
+	if e.output != nil && err == nil {
+		e.output.drain()
+	}
+	if res.TimedOut || res.DiskFull {
+		return err
+	}
+	return errors.Join(cause, err)
+}
+
+// run starts the process and waits for its end, or for that of ctx.
+func (e *execution) run(ctx context.Context) (int, error) {
+	dir := e.cmd.Dir
+	if dir == "" {
+		dir = "/testbed"
+	}
+	script, input := wrapper, len(e.cmd.Stdin) > 0
+	if len(e.cmd.Files) > 0 {
+		script, input = wrapperWithFiles, true
+	}
+	opts := container.ExecOptions{
+		Cmd: append([]string{"/bin/sh", "-c", script, "sh"}, e.cmd.Argv...), Env: e.cmd.Env, WorkingDir: dir,
+		AttachStdout: true, AttachStderr: true, AttachStdin: input,
+	}
+	err := e.s.c.ask(ctx, "create process", func(ctx context.Context) error {
+		created, err := e.s.c.api.ContainerExecCreate(ctx, e.s.id, opts)
+		e.id = created.ID
+		return err
+	})
+	if err != nil {
+		return -1, err
+	}
+	told := e.s.c.events.expect(e.s.id, e.id)
+	if told != nil {
+		e.s.told.Store(&told)
+	}
+	attached, err := e.attach(ctx)
+	if err != nil {
+		return -1, err
+	}
+	e.output = newOutput(attached, e.cmd)
+	return e.wait(ctx)
+}
+
+// attach starts the process. The library does not heed ctx while it waits for
+// the daemon's answer.
+func (e *execution) attach(ctx context.Context) (attached types.HijackedResponse, err error) {
+	err = e.s.c.ask(ctx, "start process", func(ctx context.Context) error {
+		failed := make(chan error, 1)
+		started := make(chan types.HijackedResponse)
+		go func() {
+			answer, err := e.s.c.api.ContainerExecAttach(ctx, e.id, container.ExecAttachOptions{})
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case started <- answer:
+			case <-ctx.Done():
+				answer.Close()
+			}
+		}()
+		select {
+		case attached = <-started:
+			return nil
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	return attached, err
+}
+
+// wait returns the exit code of the process once it has ended. A process that
+// closed its output but works on is waited for like any other.
+func (e *execution) wait(ctx context.Context) (int, error) {
+	pause := pollInterval
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	closed := e.output.done
 	for {
 		select {
-		case <-copied:
-			code, err := e.exitCode(ctx)
-			return sandbox.Result{ExitCode: code, Elapsed: time.Since(e.start)}, err
-		case <-poll.C:
-			ended, code, err := e.inspect(ctx)
-			if err != nil || !ended {
-				continue // the next poll or the end of the output will tell
-			}
-			elapsed := time.Since(e.start)
-			select {
-			case <-copied:
-			case <-time.After(drain):
-				stop()
-			}
-			return sandbox.Result{ExitCode: code, Elapsed: elapsed}, nil
-		case <-disk.C:
-			if e.s.limits.DiskBytes > 0 && e.s.size(ctx) > e.s.limits.DiskBytes {
-				err := e.s.kill(ctx)
-				stop()
-				return sandbox.Result{ExitCode: -1, DiskFull: true, Elapsed: time.Since(e.start)}, err
-			}
-		case <-deadline:
-			err := e.s.kill(ctx)
-			stop()
-			return sandbox.Result{ExitCode: -1, TimedOut: true, Elapsed: time.Since(e.start)}, err
 		case <-ctx.Done():
-			err := e.s.kill(ctx)
-			stop()
-			return sandbox.Result{ExitCode: -1}, errors.Join(context.Cause(ctx), err)
+			return -1, context.Cause(ctx)
+		case <-closed:
+			closed = nil
+			pause = time.Millisecond
+		case <-timer.C:
+			if closed == nil {
+				pause = min(2*pause, closedInterval)
+			}
 		}
-	}
-}
-
-// exitCode asks for the status after the output has ended; the daemon may need
-// a moment to notice the end of the process.
-func (e *execution) exitCode(ctx context.Context) (int, error) {
-	pause := time.Millisecond
-	for waited := time.Duration(0); ; waited += pause {
-		ended, code, err := e.inspect(ctx)
+		var info container.ExecInspect
+		err := e.s.c.ask(ctx, "inspect process", func(ctx context.Context) (err error) {
+			info, err = e.s.c.api.ContainerExecInspect(ctx, e.id)
+			return err
+		})
 		if err != nil {
-			return -1, engineError("inspect process", err)
+			return -1, err
 		}
-		if ended {
-			return code, nil
+		if !info.Running {
+			return e.exitCode(ctx, info)
 		}
-		// A process that closed its output but works on is waited for like any
-		// other; its deadline still holds.
-		if e.cmd.Timeout > 0 && time.Since(e.start) > e.cmd.Timeout {
-			return -1, e.s.kill(ctx)
-		}
-		if pause < 200*time.Millisecond {
-			pause *= 2
-		}
-		if err := wait(ctx, pause); err != nil {
-			return -1, errors.Join(err, e.s.kill(ctx))
-		}
+		timer.Reset(pause)
 	}
 }
 
-func (e *execution) inspect(ctx context.Context) (ended bool, code int, err error) {
-	info, err := e.s.c.api.ContainerExecInspect(ctx, e.id)
-	if cerrdefs.IsNotFound(err) {
-		// The container died under the process.
-		return true, -1, nil
+// exitCode tells a process that ended from one that never began, and from one
+// that died with its sandbox.
+func (e *execution) exitCode(ctx context.Context, info container.ExecInspect) (int, error) {
+	switch {
+	case info.Pid == 0 && (info.ExitCode == 126 || info.ExitCode == 127):
+		e.output.drain()
+		if said, ok := e.output.beginning(); ok && strings.HasPrefix(said, "OCI runtime") {
+			return -1, e.notStarted(ctx, said)
+		}
+	case info.ExitCode == 137 && e.s.c.events.kills(e.s.id) == 0 && e.s.died(ctx):
+		return -1, nil
 	}
-	if err != nil {
-		return false, 0, err
+	e.s.ran.Store(true)
+	return info.ExitCode, nil
+}
+
+// notStarted is the error for a process the runtime could not start. Where the
+// sandbox itself is the reason, because of what ran in it before, it is as good
+// as dead.
+func (e *execution) notStarted(ctx context.Context, said string) error {
+	err := errors.New(strings.TrimSpace(said))
+	full := false
+	if stats, statsErr := e.s.stats(ctx); statsErr == nil {
+		pids, memory := int64(stats.PidsStats.Current), int64(stats.MemoryStats.Usage)
+		// The runtime itself needs a few processes and megabytes to start one.
+		full = e.s.limits.Pids > 0 && pids >= e.s.limits.Pids-16 ||
+			e.s.limits.MemoryBytes > 0 && memory >= e.s.limits.MemoryBytes-16<<20
 	}
-	return !info.Running, info.ExitCode, nil
+	if e.s.ran.Load() && (full || gutted(said)) {
+		err = fmt.Errorf("%w: %w", sandbox.ErrDead, err)
+	}
+	return engineError("start process", err)
+}
+
+// gutted reports whether a runtime's error says that the sandbox lacks the
+// folder to start in or the shell to start.
+func gutted(said string) bool {
+	return strings.Contains(said, "chdir to cwd") || strings.Contains(said, `exec: "/bin/sh"`)
+}
+
+// died reports whether the container has ended. The daemon may learn of its end
+// a little later than of the end of a process in it.
+func (s *Sandbox) died(ctx context.Context) bool {
+	for range 5 {
+		dead := false
+		err := s.c.ask(ctx, "inspect container", func(ctx context.Context) error {
+			info, err := s.c.api.ContainerInspect(ctx, s.id)
+			dead = cerrdefs.IsNotFound(err) || err == nil && info.State != nil && !info.State.Running
+			return err
+		})
+		if dead {
+			return true
+		}
+		if err != nil || wait(ctx, 50*time.Millisecond) != nil {
+			return false
+		}
+	}
+	return false
+}
+
+// sample measures what a running command uses, as long as ctx lasts, and stops
+// it when it has written too much.
+func (s *Sandbox) sample(ctx context.Context, stop func(error)) {
+	pause := sampleInterval
+	for wait(ctx, pause) == nil {
+		began := time.Now()
+		if s.limits.DiskBytes > 0 && s.size(ctx) > s.limits.DiskBytes {
+			stop(errDiskFull)
+			return
+		}
+		s.stats(ctx)
+		// Measuring must not become the work: no more than a tenth of the time.
+		pause = max(sampleInterval, 10*time.Since(began))
+	}
 }
 
 // size is what the container has written to its own layer, or 0 if unknown.

@@ -1,0 +1,162 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/evalrun/evalrun/grading"
+	"github.com/evalrun/evalrun/internal/patch"
+	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/reports"
+)
+
+// ourOutput bounds what is kept of the output of our own scripts.
+const ourOutput = 16 << 20
+
+// script is one of our own scripts, with the files it works on.
+type script struct {
+	name  string
+	nonce string
+	path  string
+	files []sandbox.File
+}
+
+func newScript(name, nonce, text string, files ...sandbox.File) *script {
+	file := ourDir + "/" + name + ".sh"
+	return &script{name: name, nonce: nonce, path: file, files: append(files, sandbox.File{Path: file, Mode: 0o755, Data: []byte(text)})}
+}
+
+// applyScript applies the model's patch.
+func (t *trial) applyScript() (*script, error) {
+	var names []string
+	var files []sandbox.File
+	for i, v := range t.patch.Variants {
+		name := fmt.Sprintf("%s/patch.%d.diff", ourDir, i+1)
+		names = append(names, name)
+		files = append(files, sandbox.File{Path: name, Mode: 0o644, Data: []byte(v.Text)})
+	}
+	nonce := newNonce()
+	text, err := t.patch.ApplyScript(workDir, nonce, names)
+	return newScript("apply", nonce, text, files...), err
+}
+
+// restoreScript brings the test files back and applies the test patch; nil when
+// the row's script does that itself.
+func (t *trial) restoreScript() (*script, error) {
+	e := &t.job.Recipe.Evaluation
+	if e.Whole || e.TestPatch == "" && len(e.ResetFiles) == 0 {
+		return nil, nil
+	}
+	reset, created := patch.TestFiles(e.TestPatch)
+	paths := slices.Concat(e.ResetFiles, reset, created)
+	slices.Sort(paths)
+	r := patch.Restore{Root: workDir, Base: t.job.Instance.BaseCommit, Nonce: newNonce(), Paths: slices.Compact(paths)}
+	var files []sandbox.File
+	if e.TestPatch != "" {
+		r.TestPatch = ourDir + "/test.patch"
+		files = append(files, sandbox.File{Path: r.TestPatch, Mode: 0o644, Data: []byte(e.TestPatch)})
+	}
+	text, err := patch.RestoreScript(r)
+	if err != nil {
+		return nil, fmt.Errorf("the row's test patch: %w", err)
+	}
+	return newScript("restore", r.Nonce, text, files...), nil
+}
+
+// apply applies the model's patch; false means it does not apply.
+func (t *trial) apply(ctx context.Context, s *script) (bool, error) {
+	t.say("apply patch")
+	result, output, err := t.script(ctx, s)
+	if err != nil || t.a.Outcome != "" {
+		return false, err
+	}
+	for _, try := range result.Tries {
+		t.a.Patch.Tries = append(t.a.Patch.Tries, reports.ApplyTry{Command: try.Command, ExitCode: try.ExitCode, Output: try.Output})
+	}
+	if !result.Applied {
+		t.a.Outcome, t.a.Reason = grading.ApplyFailed, "none of the commands could apply it"
+		if result.Refused != "" {
+			t.a.Reason = result.Refused
+		} else if n := len(result.Tries); n > 0 {
+			t.a.Reason += ": " + lastLine(result.Tries[0].Output)
+		}
+		t.log.line(output)
+		return false, nil
+	}
+	t.a.Patch.Applied = result.Command
+	t.a.Patch.Repairs = t.patch.Variants[result.Variant].Repairs
+	for _, name := range result.Displaced {
+		t.a.Warnings = append(t.a.Warnings, fmt.Sprintf("patch: creates %s, which an untracked file of the image stood at", name))
+	}
+	return true, nil
+}
+
+// restore brings the test files back and applies the test patch.
+func (t *trial) restore(ctx context.Context, s *script) (bool, error) {
+	t.say("restore test files")
+	result, _, err := t.script(ctx, s)
+	if err != nil || t.a.Outcome != "" {
+		return false, err
+	}
+	for _, p := range result.Restored {
+		if p.State == "restored" {
+			t.a.Warnings = append(t.a.Warnings, "the patch's version of the test file "+p.Path+" was replaced")
+		}
+	}
+	if len(result.Tries) > 0 && !result.Applied {
+		t.a.Outcome = grading.Ungradeable
+		t.a.Reason = "the row's test patch does not apply: " + lastLine(result.Tries[0].Output)
+		return false, nil
+	}
+	return true, nil
+}
+
+// script runs one of our scripts and reads its result. The attempt may have its
+// outcome then.
+func (t *trial) script(ctx context.Context, s *script) (patch.Result, string, error) {
+	out := &bounded{max: ourOutput}
+	// The files come with the command: code of the model may have run since the start.
+	res, err := t.box.Exec(ctx, sandbox.Command{
+		Argv: []string{"/bin/sh", s.path}, Dir: workDir, Files: s.files, Output: out, Timeout: applyTimeout,
+	})
+	if err != nil {
+		return patch.Result{}, "", err
+	}
+	t.addPhase(s.name, res, region{bytes: int64(out.total)})
+	switch {
+	case res.TimedOut:
+		return patch.Result{}, "", &sandbox.EngineError{Op: s.name, Err: fmt.Errorf("not done after %s", applyTimeout)}
+	case res.DiskFull:
+		t.diskFull(s.name)
+		return patch.Result{}, "", nil
+	case res.ExitCode == -1:
+		return patch.Result{}, "", fmt.Errorf("%s: %w", s.name, sandbox.ErrDead)
+	}
+	result, err := patch.ParseResult(s.nonce, out.String())
+	if err != nil {
+		return result, "", &sandbox.EngineError{Op: s.name, Err: err}
+	}
+	return result, out.String(), nil
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
+
+// bounded keeps the first bytes of what is written to it.
+type bounded struct {
+	bytes.Buffer
+	max, total int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.total += len(p)
+	if room := b.max - b.Len(); room > 0 {
+		b.Buffer.Write(p[:min(len(p), room)])
+	}
+	return len(p), nil
+}
