@@ -105,9 +105,13 @@ func runOptions(script, name string) []llb.RunOption {
 	opts := []llb.RunOption{
 		llb.Args([]string{"/bin/bash", "-c", prologue + script}),
 		llb.WithCustomName(name),
-		llb.AddMount("/var/cache/apt", llb.Scratch(), llb.AsPersistentCacheDir("evalrun-apt-cache", llb.CacheMountLocked)),
-		llb.AddMount("/var/lib/apt/lists", llb.Scratch(), llb.AsPersistentCacheDir("evalrun-apt-lists", llb.CacheMountLocked)),
 		llb.AddMount("/root/.cache/pip", llb.Scratch(), llb.AsPersistentCacheDir("evalrun-pip", llb.CacheMountShared)),
+	}
+	if strings.Contains(script, "apt-get") {
+		// apt does not share its folders: steps that have these wait for each other.
+		opts = append(opts,
+			llb.AddMount("/var/cache/apt", llb.Scratch(), llb.AsPersistentCacheDir("evalrun-apt-cache", llb.CacheMountLocked)),
+			llb.AddMount("/var/lib/apt/lists", llb.Scratch(), llb.AsPersistentCacheDir("evalrun-apt-lists", llb.CacheMountLocked)))
 	}
 	if os.Getenv("EVALRUN_BUILD_NETWORK") == "host" {
 		opts = append(opts, llb.Network(llb.NetModeHost))

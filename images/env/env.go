@@ -89,6 +89,9 @@ func pythonState(s llb.State, spec images.EnvSpec) llb.State {
 			llb.WithCustomName("copy interpreter "+p.Have))
 		s = base.Run(s, vars("HOME_DIR", home)+interpreter, "check interpreter "+p.Have)
 	}
+	if p.From == "debian" {
+		s = base.Run(s, base.AptScript([]string{"python3-venv", "python3-dev"}), "packages python3-venv python3-dev")
+	}
 	exe := home + "/bin/python3"
 	if strings.HasPrefix(p.Have, "2.") {
 		exe = home + "/bin/python2"

@@ -18,10 +18,7 @@ if [ "$version" = 2.7 ]; then
   "$PYTHON" -m pip install -q --user "virtualenv==20.15.1"
   "$PYTHON" -m virtualenv -q "$VENV"
 else
-  "$PYTHON" -m venv "$VENV" 2>/dev/null || {
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv python3-dev >/dev/null
-    rm -rf "$VENV" && "$PYTHON" -m venv "$VENV"
-  }
+  "$PYTHON" -m venv "$VENV"
 fi
 "$VENV/bin/python" -m pip install -q --no-warn-script-location "pip==$pip" "setuptools==$setuptools" "wheel==$wheel"
 # Isolated builds may choose any setuptools; keep them off those without pkg_resources.

@@ -19,7 +19,7 @@ func Git(ctx context.Context, repository string, args ...string) ([]byte, error)
 // localEnv keeps git on this machine. A mirror whose configuration declares a
 // promisor remote would otherwise be completed on the fly, through whatever
 // transport and program that configuration names.
-var localEnv []string
+var localEnv = []string{"GIT_ALLOW_PROTOCOL=file", "GIT_NO_LAZY_FETCH=1"}
 
 // cloneEnv allows the transports people clone by, and not ext::, which is a command.
 var cloneEnv = []string{"GIT_ALLOW_PROTOCOL=file:http:https:ssh:git"}
