@@ -8,9 +8,11 @@ package images
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/evalrun/evalrun/cache"
+	"github.com/evalrun/evalrun/internal/mirror"
 )
 
 // Revision is the revision of the layer definitions. It is part of every key:
@@ -99,15 +101,38 @@ type InstanceSpec struct {
 	// its result ignored: some tools fetch what they need only when tests run.
 	Warmup     string
 	Dockerfile string // built by BuildKit's Dockerfile frontend instead of the layers when set
+	// Submodules are the repositories pinned in the tree at base_commit, those
+	// that cannot be had included.
+	Submodules []mirror.Submodule
+	// Deviations say, in words, what of the checkout is missing.
+	Deviations []string
 }
 
 // Key names the layer. The instance's id is left out on purpose: two rows with
 // the same commit and steps share an image.
 func (s InstanceSpec) Key() string {
-	return cache.NewKey("instance").Int("revision", Revision).
+	key := cache.NewKey("instance").Int("revision", Revision).
 		String("env", s.Env.Key()).String("repo", s.Repo).String("commit", s.BaseCommit).
 		Strings("pre", s.PreInstall).Strings("install", s.Install).
-		String("warmup", s.Warmup).String("dockerfile", s.Dockerfile).Sum()
+		String("warmup", s.Warmup).String("dockerfile", s.Dockerfile)
+	// Which submodules there are follows from the commit; which of them could be
+	// had does not.
+	if have := checkedOut("", s.Submodules); len(have) > 0 {
+		key.Strings("submodules", have)
+	}
+	return key.Sum()
+}
+
+// checkedOut lists the submodules that can be had, and theirs, as "path commit".
+func checkedOut(parent string, submodules []mirror.Submodule) []string {
+	var have []string
+	for _, m := range submodules {
+		if m.Missing == "" {
+			at := path.Join(parent, m.Path)
+			have = append(append(have, at+" "+m.Commit), checkedOut(at, m.Submodules)...)
+		}
+	}
+	return have
 }
 
 // Source is where a base comes from.
@@ -130,7 +155,7 @@ func ParseSource(text string) (Source, error) {
 			return Source{kind, ref}, nil
 		}
 	}
-	return Source{}, fmt.Errorf("base %q: want debian:SUITE, image:REF, oci-layout:DIR or rootfs:TAR", text)
+	return Source{}, fmt.Errorf("base %q: want debian:SUITE, image:REF, oci-layout:DIR[@TAG] or rootfs:TAR", text)
 }
 
 func (s Source) String() string { return s.Kind + ":" + s.Ref }

@@ -13,6 +13,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/evalrun/evalrun/cache"
 )
 
 // InterpreterExcludes are left behind when an interpreter is copied into a
@@ -92,10 +94,71 @@ func part(parts []string, i int) int {
 }
 
 // DigestTree hashes the content of a folder as it will be copied: names, modes,
-// link targets and bytes, without the excluded patterns' directories.
+// link targets and bytes, without what is excluded.
 func DigestTree(dir string) (string, error) {
 	h := sha256.New()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err := walkTree(dir, func(rel, path string, info fs.FileInfo) error {
+		describeEntry(h, rel, path, info)
+		if !info.Mode().IsRegular() {
+			return nil
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(h, f)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("read interpreter %s: %w", filepath.Base(dir), err)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// DigestTreeOnce is DigestTree that reads the files only when their names,
+// sizes and times of change are not those of an earlier call. What it found is
+// kept in the folder memo; "" keeps nothing.
+func DigestTreeOnce(memo, dir string) (string, error) {
+	if memo == "" {
+		return DigestTree(dir)
+	}
+	h := sha256.New()
+	err := walkTree(dir, func(rel, path string, info fs.FileInfo) error {
+		describeEntry(h, rel, path, info)
+		fmt.Fprintf(h, "t %d\n", info.ModTime().UnixNano())
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("read interpreter %s: %w", filepath.Base(dir), err)
+	}
+	name := filepath.Join(memo, hex.EncodeToString(h.Sum(nil)))
+	if data, err := os.ReadFile(name); err == nil && digestPattern.Match(data) {
+		return string(data), nil
+	}
+	digest, err := DigestTree(dir)
+	if err != nil {
+		return "", err
+	}
+	return digest, cache.WriteFile(name, []byte(digest), 0o644)
+}
+
+var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// describeEntry writes what of an entry shows without reading it.
+func describeEntry(h io.Writer, rel, path string, info fs.FileInfo) {
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := os.Readlink(path)
+		fmt.Fprintf(h, "l %q %q %v\n", rel, target, err)
+		return
+	}
+	fmt.Fprintf(h, "f %q %o %d\n", rel, info.Mode().Perm(), info.Size())
+}
+
+// walkTree calls f for the files and links of a folder that are not excluded,
+// in order of their names.
+func walkTree(dir string, f func(rel, path string, info fs.FileInfo) error) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -110,32 +173,11 @@ func DigestTree(dir string) (string, error) {
 			return nil
 		}
 		info, err := d.Info()
-		if err != nil {
+		if err != nil || !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0 {
 			return err
 		}
-		switch {
-		case info.Mode()&fs.ModeSymlink != 0:
-			target, err := os.Readlink(path)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(h, "l %q %q\n", rel, target)
-		case info.Mode().IsRegular():
-			fmt.Fprintf(h, "f %q %o %d\n", rel, info.Mode().Perm(), info.Size())
-			f, err := os.Open(path)
-			if err != nil {
-				return err
-			}
-			_, err = io.Copy(h, f)
-			f.Close()
-			return err
-		}
-		return nil
+		return f(rel, path, info)
 	})
-	if err != nil {
-		return "", fmt.Errorf("read interpreter %s: %w", filepath.Base(dir), err)
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
 func excluded(rel string) bool {

@@ -48,18 +48,33 @@ func OpenLock(path string, frozen bool) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read lock file: %w", err)
 	}
-	var f lockFile
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, fmt.Errorf("lock file %s: %w (delete it to start afresh)", path, err)
+	f, err := parseLock(path, data)
+	if err != nil {
+		return nil, err
 	}
-	if f.SchemaVersion != 1 {
-		return nil, fmt.Errorf("lock file %s: schema_version %d, want 1", path, f.SchemaVersion)
-	}
-	for k, e := range f.Images {
-		l.entries[k] = e
-	}
+	l.entries = f.Images
 	return l, nil
 }
+
+// lockSchema is the schema_version of the files this version reads and writes.
+const lockSchema = 1
+
+func parseLock(path string, data []byte) (lockFile, error) {
+	var f lockFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		return f, fmt.Errorf("lock file %s: %w (delete it to start afresh)", path, err)
+	}
+	if f.SchemaVersion != lockSchema {
+		return f, fmt.Errorf("lock file %s: schema_version %d, want %d: another version of evalrun made it", path, f.SchemaVersion, lockSchema)
+	}
+	if f.Images == nil {
+		f.Images = map[string]LockEntry{}
+	}
+	return f, nil
+}
+
+// Frozen reports whether only recorded images may be used.
+func (l *Lock) Frozen() bool { return l.frozen }
 
 // Lookup returns what a key was locked to.
 func (l *Lock) Lookup(key string) (LockEntry, bool) {
@@ -87,8 +102,8 @@ func (l *Lock) Check(key string, e LockEntry) error {
 }
 
 // Record notes an image and saves the file. A frozen lock never changes. The
-// file is read again under a lock of its own first, so that two runs on one
-// machine do not drop each other's lines.
+// file is read again under a lock of its own first, and only this one line of
+// it changed, so that two runs on one machine do not undo each other's work.
 func (l *Lock) Record(key string, e LockEntry) error {
 	if err := l.Check(key, e); err != nil || l.frozen {
 		return err
@@ -98,26 +113,26 @@ func (l *Lock) Record(key string, e LockEntry) error {
 	if l.entries[key] == e {
 		return nil
 	}
-	l.entries[key] = e
-	if l.path == "" {
-		return nil
+	if l.path != "" {
+		if err := cache.Update(l.path, func(old []byte) ([]byte, error) { return addEntry(l.path, old, key, e) }); err != nil {
+			return err
+		}
 	}
-	return cache.Update(l.path, func(old []byte) ([]byte, error) {
-		f := lockFile{SchemaVersion: 1, Images: map[string]LockEntry{}}
-		if len(old) > 0 {
-			if err := json.Unmarshal(old, &f); err != nil {
-				return nil, fmt.Errorf("lock file %s: %w", l.path, err)
-			}
+	l.entries[key] = e
+	return nil
+}
+
+func addEntry(path string, old []byte, key string, e LockEntry) ([]byte, error) {
+	f := lockFile{SchemaVersion: lockSchema, Images: map[string]LockEntry{}}
+	if len(old) > 0 {
+		var err error
+		if f, err = parseLock(path, old); err != nil {
+			return nil, err
 		}
-		if f.Images == nil {
-			f.Images = map[string]LockEntry{}
-		}
-		for k, e := range l.entries {
-			f.Images[k] = e
-		}
-		out, err := json.MarshalIndent(f, "", "  ")
-		return append(out, '\n'), err
-	})
+	}
+	f.Images[key] = e
+	out, err := json.MarshalIndent(f, "", "  ")
+	return append(out, '\n'), err
 }
 
 func short(key string) string {

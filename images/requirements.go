@@ -14,47 +14,64 @@ import (
 )
 
 // Requirements reads a requirements file and what it includes with -r, and
-// leaves out what has no place in a shared environment: editable installs of
-// the project itself and comments. The yanked types-pkg_resources becomes
-// types-setuptools, as in the classic harness (4.1, test_spec/python.py).
+// leaves out what has no place in a shared environment: installs of the project
+// itself and comments. Included lines come before those of the file that
+// includes them. The yanked types-pkg_resources becomes types-setuptools, as in
+// the classic harness (4.1, test_spec/python.py).
 func Requirements(show func(path string) ([]byte, error), file string) (string, error) {
-	var lines []string
-	seen := map[string]bool{}
-	var read func(file string) error
-	read = func(file string) error {
-		if seen[file] {
-			return nil
-		}
-		seen[file] = true
-		data, err := show(file)
-		if err != nil {
-			return err
-		}
-		var included, own []string
-		for _, line := range strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n") {
-			line = strings.TrimSpace(line)
-			switch {
-			case line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "-e .") || strings.HasPrefix(line, ".["):
-			case strings.HasPrefix(line, "-r"):
-				included = append(included, path.Join(path.Dir(file), strings.TrimSpace(strings.TrimPrefix(line, "-r"))))
-			default:
-				own = append(own, replaceYanked(line))
-			}
-		}
-		for _, f := range included {
-			if err := read(f); err != nil && !errors.Is(err, mirror.ErrNoFile) {
-				return err
-			} else if err != nil {
-				return fmt.Errorf("%s includes %s, which does not exist", file, f)
-			}
-		}
-		lines = append(lines, own...)
-		return nil
-	}
-	if err := read(file); err != nil {
+	r := requirementReader{show: show, seen: map[string]bool{}}
+	if err := r.read(file); err != nil {
 		return "", err
 	}
-	return strings.Join(lines, "\n"), nil
+	return strings.Join(r.lines, "\n"), nil
+}
+
+type requirementReader struct {
+	show  func(path string) ([]byte, error)
+	seen  map[string]bool
+	lines []string
+}
+
+var (
+	includePattern    = regexp.MustCompile(`^(?:-r\s*|--requirement[=\s]\s*)(\S+)`)
+	constraintPattern = regexp.MustCompile(`^(?:-c\s*|--constraint[=\s]\s*)(\S+)`)
+	// projectPattern is the project itself: ".", "-e .[test]", "-e ./".
+	projectPattern = regexp.MustCompile(`^(?:-e\s*|--editable[=\s]\s*)?\.(?:/|\.|\[|\s|;|$)`)
+)
+
+func (r *requirementReader) read(file string) error {
+	if r.seen[file] {
+		return nil
+	}
+	r.seen[file] = true
+	data, err := r.show(file)
+	if err != nil {
+		return err
+	}
+	var own []string
+	text := strings.TrimPrefix(string(data), "\ufeff")
+	for i, line := range strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n") {
+		line = strings.TrimSpace(line)
+		include := includePattern.FindStringSubmatch(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "#") || projectPattern.MatchString(line):
+		case include != nil:
+			included := path.Join(path.Dir(file), include[1])
+			err := r.read(included)
+			if errors.Is(err, mirror.ErrNoFile) {
+				return fmt.Errorf("%s:%d includes %s, which does not exist", file, i+1, included)
+			}
+			if err != nil {
+				return err
+			}
+		case constraintPattern.MatchString(line):
+			return fmt.Errorf("%s:%d: constraint files (%s) are not supported", file, i+1, line)
+		default:
+			own = append(own, replaceYanked(line))
+		}
+	}
+	r.lines = append(r.lines, own...)
+	return nil
 }
 
 var yanked = regexp.MustCompile(`^types-pkg_resources\b.*`)
@@ -63,13 +80,12 @@ func replaceYanked(line string) string { return yanked.ReplaceAllString(line, "t
 
 // condaToPip names packages whose conda name is not pip's; "" means pip has none.
 var condaToPip = map[string]string{
-	"python": "", "pip": "", "conda": "", "mamba": "", "compilers": "", "c-compiler": "", "cxx-compiler": "", "fortran-compiler": "",
-	"gtk3": "", "pygobject": "", "pyqt": "PyQt5", "wxpython": "", "texlive-core": "", "pkg-config": "", "freetype": "", "libgdal": "",
-	"esmpy": "", "eccodes": "", "pynio": "", "cdms2": "", "cdat_info": "", "cdutil": "", "pre-commit": "pre-commit", "graphviz": "graphviz",
-	"matplotlib-base": "matplotlib", "netcdf4": "netCDF4", "pytables": "tables", "iris": "scitools-iris", "importlib_metadata": "importlib-metadata",
-	"typing_extensions": "typing-extensions", "nc-time-axis": "nc-time-axis", "build": "build", "aiobotocore": "aiobotocore", "sphinx-gallery": "sphinx-gallery",
-	"pytorch": "torch", "numpydoc": "numpydoc", "hdf5": "", "lxml": "lxml", "rasterio": "", "cfgrib": "", "pseudonetcdf": "", "pydap": "pydap", "h5netcdf": "h5netcdf",
-	"geos": "", "proj": "", "ninja": "ninja", "meson": "meson", "inkscape": "", "nodejs": "", "ffmpeg": "", "imagemagick": "",
+	"matplotlib-base": "matplotlib", "pyqt": "PyQt5", "pytables": "tables", "pytorch": "torch", "iris": "scitools-iris",
+
+	"conda": "", "mamba": "", "conda-build": "", "compilers": "", "c-compiler": "", "cxx-compiler": "", "fortran-compiler": "", "gcc": "", "gxx": "",
+	"gtk3": "", "pygobject": "", "wxpython": "", "texlive-core": "", "pkg-config": "", "freetype": "", "libgdal": "", "hdf5": "", "libnetcdf": "",
+	"esmpy": "", "eccodes": "", "pynio": "", "cdms2": "", "cdat_info": "", "cdutil": "", "rasterio": "", "cfgrib": "", "pseudonetcdf": "",
+	"geos": "", "proj": "", "inkscape": "", "nodejs": "", "ffmpeg": "", "imagemagick": "", "make": "", "git": "", "openblas": "", "blas": "", "mkl": "",
 }
 
 type condaFile struct {
@@ -100,7 +116,7 @@ func CondaRequirements(data []byte) (text string, dropped []string, err error) {
 			}
 			for _, p := range list {
 				if s, ok := p.(string); ok && !strings.HasPrefix(s, "-") && !strings.HasPrefix(s, ".") {
-					lines = append(lines, replaceYanked(s))
+					lines = append(lines, replaceYanked(strings.TrimSpace(s)))
 				}
 			}
 		}
@@ -109,7 +125,7 @@ func CondaRequirements(data []byte) (text string, dropped []string, err error) {
 	return strings.Join(lines, "\n"), dropped, nil
 }
 
-var condaPattern = regexp.MustCompile(`^(?:[\w.-]+::)?([A-Za-z0-9_.-]+)\s*(.*)$`)
+var condaPattern = regexp.MustCompile(`^(?:[\w./-]+::)?([A-Za-z0-9_][A-Za-z0-9_.-]*)\s*(.*)$`)
 
 // condaSpec turns "numpy=1.17" or "pandas >=1.2" into pip's form; ok is false
 // for packages pip cannot give, and the line empty for those it must not.
@@ -118,7 +134,7 @@ func condaSpec(spec string) (line string, ok bool) {
 	if m == nil {
 		return "", false
 	}
-	name, constraint := strings.ToLower(m[1]), strings.ReplaceAll(m[2], " ", "")
+	name := strings.ToLower(m[1])
 	if name == "python" || name == "pip" {
 		return "", true
 	}
@@ -128,18 +144,62 @@ func condaSpec(spec string) (line string, ok bool) {
 		}
 		name = pip
 	}
-	switch {
-	case constraint == "":
-	case strings.HasPrefix(constraint, "=="), strings.ContainsAny(constraint[:1], "<>!~"):
-		name += constraint
-	case strings.HasPrefix(constraint, "="):
-		// One equals sign means "this line of versions"; a third field is a build string.
-		version, _, _ := strings.Cut(constraint[1:], "=")
-		version = strings.TrimSuffix(version, ".*")
-		if strings.HasSuffix(version, "*") {
-			version = strings.TrimSuffix(version, "*")
-		}
-		name += "==" + strings.TrimSuffix(version, ".") + ".*"
+	constraint, ok := condaVersion(m[2])
+	return replaceYanked(name + constraint), ok
+}
+
+// condaVersion turns a version of conda's into pip's; ok is false for what is
+// no version.
+func condaVersion(text string) (constraint string, ok bool) {
+	// Any of the alternatives will do, so the first does.
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "|")
+	text = strings.TrimSpace(text)
+	if text == "" || text == "*" || text == "=*" {
+		return "", true
 	}
-	return name, true
+	var parts []string
+	for part := range strings.SplitSeq(text, ",") {
+		c, ok := condaClause(strings.TrimSpace(part))
+		if !ok {
+			return "", false
+		}
+		if c != "" {
+			parts = append(parts, c)
+		}
+	}
+	return strings.Join(parts, ","), true
+}
+
+var clausePattern = regexp.MustCompile(`^(==|>=|<=|!=|~=|=|>|<|)\s*([A-Za-z0-9][A-Za-z0-9.+!_-]*)(\*?)(?:[= ]\s*([A-Za-z0-9_.*]*))?$`)
+
+// condaClause turns one clause. One equals sign means "this line of versions",
+// none (after a space) or a build string the exact one.
+func condaClause(text string) (string, bool) {
+	if text == "*" {
+		return "", true
+	}
+	m := clausePattern.FindStringSubmatch(text)
+	if m == nil {
+		return "", false
+	}
+	operator, version, star, build := m[1], m[2], m[3] != "", m[4]
+	version = strings.TrimSuffix(version, ".")
+	switch operator {
+	case "", "==":
+		if star {
+			return "==" + version + ".*", true
+		}
+		return "==" + version, true
+	case "=":
+		if build != "" && !star {
+			return "==" + version, true
+		}
+		return "==" + version + ".*", true
+	case "!=":
+		if star {
+			version += ".*"
+		}
+	}
+	// ">=1.2.*" is ">=1.2" to conda and an error to pip.
+	return operator + version, true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"sync"
 
@@ -27,6 +28,7 @@ type Resolver struct {
 	HostSuite    string // suite of this machine; interpreters only work on the same one
 	Nearest      bool   // take the nearest interpreter when the pinned one cannot be had
 	Mirrors      mirror.Set
+	Memo         string // folder that remembers digests of interpreters between runs, or ""
 
 	mu      sync.Mutex
 	digests map[string]string // interpreter path -> digest
@@ -54,8 +56,24 @@ func (r *Resolver) Resolve(ctx context.Context, inst *datasets.Instance, recipe 
 	if spec.Dockerfile != "" {
 		return spec, nil
 	}
+	if spec.Submodules, err = r.Mirrors.Submodules(ctx, inst.Repo, repository, inst.BaseCommit); err != nil {
+		return spec, err
+	}
+	spec.Deviations = missingSubmodules("", spec.Submodules)
 	spec.Env, err = r.environment(ctx, repository, inst, recipe.Environment)
 	return spec, err
+}
+
+func missingSubmodules(parent string, submodules []mirror.Submodule) []string {
+	var missing []string
+	for _, m := range submodules {
+		at := path.Join(parent, m.Path)
+		if m.Missing != "" {
+			missing = append(missing, fmt.Sprintf("submodule %s is not checked out: %s", at, m.Missing))
+		}
+		missing = append(missing, missingSubmodules(at, m.Submodules)...)
+	}
+	return missing
 }
 
 func (r *Resolver) environment(ctx context.Context, repository string, inst *datasets.Instance, e datasets.Environment) (EnvSpec, error) {
@@ -114,7 +132,8 @@ func (r *Resolver) python(source Source, e datasets.Environment) (PythonSpec, So
 			}
 		}
 	}
-	if !r.BaseForced && e.Base == "" {
+	free := !r.BaseForced && e.Base == ""
+	if free {
 		for suite, version := range debianPython {
 			if sameMinor(want, version) {
 				return PythonSpec{Want: want, Have: version, From: "debian"}, Source{"debian", suite}, nil
@@ -122,35 +141,34 @@ func (r *Resolver) python(source Source, e datasets.Environment) (PythonSpec, So
 		}
 	}
 	if r.Nearest {
-		return r.nearest(want, debian, usable, source)
+		return r.nearest(want, usable, source, free)
 	}
 	return PythonSpec{}, source, r.noPython(want, source)
 }
 
 // nearest prefers the next newer interpreter: code of old releases more often
 // runs there than it does on one older than it was written for.
-func (r *Resolver) nearest(want, debian string, usable bool, source Source) (PythonSpec, Source, error) {
-	var candidates []Interpreter
+func (r *Resolver) nearest(want string, usable bool, source Source, free bool) (PythonSpec, Source, error) {
+	type candidate struct {
+		Interpreter
+		source Source
+	}
+	var candidates []candidate
 	if usable {
-		candidates = FindInterpreters(r.Interpreters)
+		for _, i := range FindInterpreters(r.Interpreters) {
+			candidates = append(candidates, candidate{i, source})
+		}
 	}
-	if debian != "" {
-		candidates = append(candidates, Interpreter{Version: debian})
+	for suite, version := range debianPython {
+		if debian := (Source{"debian", suite}); free || debian == source {
+			candidates = append(candidates, candidate{Interpreter{Version: version}, debian})
+		}
 	}
-	var best *Interpreter
+	var best *candidate
 	for i := range candidates {
 		c := &candidates[i]
-		if c.Version[0] != want[0] {
-			continue
-		}
-		switch {
-		case best == nil:
-			best = c
-		case CompareVersions(best.Version, want) < 0: // best is older: anything closer or newer wins
-			if CompareVersions(c.Version, best.Version) > 0 {
-				best = c
-			}
-		case CompareVersions(c.Version, want) > 0 && CompareVersions(c.Version, best.Version) < 0:
+		major, _, _ := strings.Cut(want, ".")
+		if sameMinor(major, c.Version) && (best == nil || nearer(c.Version, best.Version, want)) {
 			best = c
 		}
 	}
@@ -158,10 +176,22 @@ func (r *Resolver) nearest(want, debian string, usable bool, source Source) (Pyt
 		return PythonSpec{}, source, r.noPython(want, source)
 	}
 	if best.Path == "" {
-		return PythonSpec{Want: want, Have: best.Version, From: "debian"}, source, nil
+		return PythonSpec{Want: want, Have: best.Version, From: "debian"}, best.source, nil
 	}
-	p, err := r.interpreter(want, *best)
-	return p, source, err
+	p, err := r.interpreter(want, best.Interpreter)
+	return p, best.source, err
+}
+
+// nearer reports whether version a is to be preferred to b.
+func nearer(a, b, want string) bool {
+	newerA, newerB := CompareVersions(a, want) > 0, CompareVersions(b, want) > 0
+	if newerA != newerB {
+		return newerA
+	}
+	if newerA {
+		return CompareVersions(a, b) < 0
+	}
+	return CompareVersions(a, b) > 0
 }
 
 func (r *Resolver) noPython(want string, source Source) error {
@@ -192,14 +222,14 @@ func (r *Resolver) interpreter(want string, i Interpreter) (PythonSpec, error) {
 	return PythonSpec{Want: want, Have: i.Version, From: "interpreters", Digest: digest, Path: i.Path}, err
 }
 
-// digest is DigestTree, once per path.
+// digest is DigestTreeOnce, once per path.
 func (r *Resolver) digest(path string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if digest, ok := r.digests[path]; ok {
 		return digest, nil
 	}
-	digest, err := DigestTree(path)
+	digest, err := DigestTreeOnce(r.Memo, path)
 	if err != nil {
 		return "", err
 	}

@@ -35,6 +35,10 @@ type Engine interface {
 	// Image returns the digest of an image in the engine's store, and false when
 	// there is none.
 	Image(ctx context.Context, ref string) (digest string, ok bool, err error)
+	// ResolvesImages reports whether the solver finds images of that store by
+	// name. A layer then stands on the image below it, and not on its recipe: what
+	// was built once is not built again when the solver's cache is gone.
+	ResolvesImages() bool
 	// Exporter is the BuildKit exporter that puts an image into that store.
 	Exporter() string
 	// Pull fetches an image from a registry into that store.
@@ -161,11 +165,14 @@ func (b *Builder) env(ctx context.Context, spec images.EnvSpec) (Image, error) {
 }
 
 func (b *Builder) envTask(ctx context.Context, t *task, spec images.EnvSpec) error {
-	parent, err := base.State(spec.Base)
-	if err != nil {
+	if err := b.below(t, images.Base, spec.Base.Key(), func() error {
+		parent, err := base.State(spec.Base)
+		t.state = parent
+		return errors.Join(err, b.mountBase(t, spec.Base))
+	}); err != nil {
 		return err
 	}
-	t.state = env.State(parent, spec)
+	t.state = env.State(t.state, spec)
 	t.env = append(append([]string{}, base.Env...), env.Env(spec)...)
 	if spec.Python.Path != "" {
 		if err := t.mount(env.InterpreterName, spec.Python.Path); err != nil {
@@ -181,14 +188,26 @@ func (b *Builder) envTask(ctx context.Context, t *task, spec images.EnvSpec) err
 			return err
 		}
 	}
-	return b.mountBase(t, spec.Base)
+	t.sources = b.sourcesOf(spec.Base)
+	return nil
+}
+
+// below sets the task's state to the layer it stands on: the image of that key,
+// or its recipe.
+func (b *Builder) below(t *task, kind images.Kind, key string, recipe func() error) error {
+	if !b.o.Engine.ResolvesImages() {
+		return recipe()
+	}
+	t.state = llb.Image("docker.io/"+images.Reference(kind, key), llb.ResolveModePreferLocal, llb.WithCustomName(string(kind)+" image "+key[:12]))
+	return nil
 }
 
 func (b *Builder) instance(ctx context.Context, spec images.InstanceSpec) (Image, error) {
 	return b.layer(ctx, images.Instance, spec.Key(), spec.InstanceID, func(t *task) error {
-		if err := b.envTask(ctx, t, spec.Env); err != nil {
+		if err := b.below(t, images.Env, spec.Env.Key(), func() error { return b.envTask(ctx, t, spec.Env) }); err != nil {
 			return err
 		}
+		t.sources = b.sourcesOf(spec.Env.Base)
 		dir, err := t.tempDir(b.o.CacheDir)
 		if err != nil {
 			return err
@@ -206,15 +225,27 @@ func (b *Builder) instance(ctx context.Context, spec images.InstanceSpec) (Image
 	})
 }
 
+// mountBase offers the root file system the base is made from.
 func (b *Builder) mountBase(t *task, spec images.BaseSpec) error {
-	b.mu.Lock()
-	fs, ok := b.rootfs[spec.Digest]
-	b.mu.Unlock()
+	fs, ok := b.rootFS(spec)
 	if !ok {
 		return nil // the base is an image of the engine
 	}
 	t.sources = fs.Sources
 	return t.mount(base.RootFSName, fs.Dir)
+}
+
+// sourcesOf are the package mirrors of a base's suite.
+func (b *Builder) sourcesOf(spec images.BaseSpec) string {
+	fs, _ := b.rootFS(spec)
+	return fs.Sources
+}
+
+func (b *Builder) rootFS(spec images.BaseSpec) (base.RootFS, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fs, ok := b.rootfs[spec.Digest]
+	return fs, ok
 }
 
 // task is one layer about to be solved.

@@ -25,8 +25,7 @@ func Cut(ctx context.Context, repository, commit, dir string) (tag string, err e
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		return "", fmt.Errorf("base_commit %s is not in the local copy %s; fetch it or give another with --repo-mirror",
-			commit, shortName(repository))
+		return "", noCommit(repository, commit)
 	}
 	if err := fetch(ctx, repository, commit, dir, 2); err != nil {
 		return "", err

@@ -135,6 +135,10 @@ func shortName(repository string) string {
 	return filepath.Join(filepath.Base(filepath.Dir(repository)), filepath.Base(repository))
 }
 
+func noCommit(repository, commit string) error {
+	return fmt.Errorf("commit %s is not in the local copy %s; fetch it or give another with --repo-mirror", commit, shortName(repository))
+}
+
 // ErrNoFile is returned by Show for a path that does not exist at the commit.
 var ErrNoFile = errors.New("no such file at that commit")
 
@@ -146,7 +150,7 @@ func Show(ctx context.Context, repository, commit, path string) ([]byte, error) 
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			return nil, fmt.Errorf("commit %s is not in %s", commit, shortName(repository))
+			return nil, noCommit(repository, commit)
 		}
 		return nil, ErrNoFile
 	}

@@ -179,7 +179,7 @@ func TestNothingInAMirrorRuns(t *testing.T) {
 	scratch := t.TempDir()
 	marker := filepath.Join(scratch, "ran")
 	evil := filepath.Join(scratch, "evil.sh")
-	if err := os.WriteFile(evil, []byte("#!/bin/sh\necho \"$0 $*\" >> "+marker+"\ncat\n"), 0o755); err != nil {
+	if err := os.WriteFile(evil, []byte("#!/bin/sh\necho \"$0 $*\" >> "+marker+"\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	r := newRepo(t, filepath.Join(scratch, "origin"))

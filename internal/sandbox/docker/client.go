@@ -134,6 +134,10 @@ func (c *Client) BuildKit(ctx context.Context) (*buildkit.Client, error) {
 	return bk, nil
 }
 
+// ResolvesImages implements builder.Engine: the daemon's solver looks into its
+// own image store before it asks a registry.
+func (c *Client) ResolvesImages() bool { return true }
+
 // Exporter is the BuildKit exporter that leaves an image in the daemon's store:
 // "moby" on every daemon; those with the containerd image store take it too.
 func (c *Client) Exporter() string { return "moby" }
