@@ -33,9 +33,9 @@ func sampleInstance() InstanceSpec {
 // only, with Revision raised.
 func TestKeysGolden(t *testing.T) {
 	for name, test := range map[string][2]string{
-		"base":     {sampleBase().Key(), "BASE"},
-		"env":      {sampleEnv().Key(), "ENV"},
-		"instance": {sampleInstance().Key(), "INSTANCE"},
+		"base":     {sampleBase().Key(), "40c51a864f9980e4628c553d77171a53bf9b02b872df5e48667d0b049f09f3ae"},
+		"env":      {sampleEnv().Key(), "83821fff9ef38bc74c77780ded418dd7bbfea97dbc2f1816ce95d976c1dbc906"},
+		"instance": {sampleInstance().Key(), "33eaab832db5a944dd2c59d6e95cf2cd8adf94a8ccd0b56a32dcd6c06c9835f0"},
 	} {
 		if test[0] != test[1] {
 			t.Errorf("%s key is %s, was %s", name, test[0], test[1])

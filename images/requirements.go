@@ -74,7 +74,7 @@ func (r *requirementReader) read(file string) error {
 	return nil
 }
 
-var yanked = regexp.MustCompile(`^types-pkg_resources\b.*`)
+var yanked = regexp.MustCompile(`^types-pkg_resources(?:[^A-Za-z0-9._-].*)?$`)
 
 func replaceYanked(line string) string { return yanked.ReplaceAllString(line, "types-setuptools") }
 
@@ -92,11 +92,23 @@ type condaFile struct {
 	Dependencies []any `yaml:"dependencies"`
 }
 
+// parseConda reads an environment.yml. The library panics on some malformed
+// documents, and a repository may hold anything.
+func parseConda(data []byte) (f condaFile, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("not YAML: %v", p)
+		}
+	}()
+	err = yaml.Unmarshal(data, &f)
+	return f, err
+}
+
 // CondaRequirements turns a conda environment.yml into pip requirements, for
 // machines without conda. It returns the packages pip has no name for.
 func CondaRequirements(data []byte) (text string, dropped []string, err error) {
-	var f condaFile
-	if err := yaml.Unmarshal(data, &f); err != nil {
+	f, err := parseConda(data)
+	if err != nil {
 		return "", nil, err
 	}
 	var lines []string

@@ -98,6 +98,30 @@ wait_for() {
   done
 }
 
+# runs succeeds when the process of pid file $1 is alive and called $2. One that
+# was killed and not yet waited for has no executable any more.
+runs() {
+  [ "$(basename "$(readlink "/proc/$(cat "$1" 2>/dev/null || echo none)/exe" 2>/dev/null)" 2>/dev/null)" = "$2" ]
+}
+
+# daemon_comes_up gives a daemon that is just starting (a package's script does
+# that) time to answer. Pid files of one that was killed go: while their numbers
+# are taken, dockerd would not start.
+daemon_comes_up() {
+  local pidfile exec_root
+  pidfile=$(sed -n 's/.*--pidfile[ =]\([^ ]*\).*/\1/p' <<<"${EVALRUN_DOCKERD_ARGS:-}")
+  exec_root=$(sed -n 's/.*--exec-root[ =]\([^ ]*\).*/\1/p' <<<"${EVALRUN_DOCKERD_ARGS:-}")
+  pidfile=${pidfile:-/var/run/docker.pid}
+  if runs "$pidfile" dockerd; then
+    wait_for 30
+    return
+  fi
+  rm -f "$pidfile"
+  pidfile=${exec_root:-/var/run/docker}/containerd/containerd.pid
+  if ! runs "$pidfile" containerd; then rm -f "$pidfile"; fi
+  return 1
+}
+
 # spawn starts a daemon that outlives this script, and waits until it answers.
 spawn() {
   local host_args=()
@@ -119,8 +143,7 @@ start_engine() {
   flock 9 # two set-ups at once start one daemon
   if answers; then return; fi
   rm -f "$settings"
-  # A daemon that a package's script has just started needs a moment.
-  if [ "$host" = "$default_host" ] && [ -d "/proc/$(cat /var/run/docker.pid 2>/dev/null || echo none)" ] && wait_for 30; then return; fi
+  if daemon_comes_up; then return; fi
   if [ -z "${EVALRUN_DOCKERD_ARGS:-}" ] && [ -d /run/systemd/system ] && systemctl start docker >/dev/null 2>&1 && wait_for 60; then
     say "started the Docker daemon (systemctl start docker)"
     return

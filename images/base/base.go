@@ -64,11 +64,9 @@ func source(spec images.BaseSpec) (llb.State, error) {
 		return llb.Scratch().File(llb.Copy(tar, "/"+RootFSFile, "/", &llb.CopyInfo{AttemptUnpack: true, CreateDestPath: true}),
 			llb.WithCustomName("unpack "+spec.Source.String())), nil
 	case "image":
-		ref := spec.Source.Ref
-		if !strings.Contains(ref, "@") && strings.HasPrefix(spec.Digest, "sha256:") {
-			ref += "@" + spec.Digest
-		}
-		return llb.Image(ref), nil
+		// By name: the builder has put it into the engine's store, where the digest
+		// may be one that no registry knows.
+		return llb.Image(spec.Source.Ref, llb.ResolveModePreferLocal, llb.WithCustomName("image "+spec.Source.Ref)), nil
 	case "oci-layout":
 		// The layout is read on this side and arrives as a root file system tar:
 		// solvers inside older daemons cannot read one.

@@ -88,9 +88,10 @@ type Builder struct {
 }
 
 type flight struct {
-	done  chan struct{}
-	image Image
-	err   error
+	done        chan struct{}
+	image       Image
+	err         error
+	interrupted bool
 }
 
 // New returns a Builder.
@@ -144,7 +145,7 @@ func (b *Builder) Instance(ctx context.Context, spec images.InstanceSpec) (Image
 	}
 	img, err := b.instance(ctx, spec)
 	img.Env = instance.ConfigEnv(spec)
-	img.Deviations = spec.Env.Deviations
+	img.Deviations = append(append([]string{}, spec.Env.Deviations...), spec.Deviations...)
 	return img, err
 }
 
@@ -165,7 +166,7 @@ func (b *Builder) env(ctx context.Context, spec images.EnvSpec) (Image, error) {
 }
 
 func (b *Builder) envTask(ctx context.Context, t *task, spec images.EnvSpec) error {
-	if err := b.below(t, images.Base, spec.Base.Key(), func() error {
+	if err := b.below(t, images.Base, spec.Base.Key(), base.Env, func() error {
 		parent, err := base.State(spec.Base)
 		t.state = parent
 		return errors.Join(err, b.mountBase(t, spec.Base))
@@ -180,6 +181,9 @@ func (b *Builder) envTask(ctx context.Context, t *task, spec images.EnvSpec) err
 		}
 	}
 	if env.NeedsToolchain(spec) {
+		if b.o.Toolchain == nil {
+			return fmt.Errorf("%s %s: nothing gives tool chains here", spec.Language, spec.Version)
+		}
 		dir, err := b.o.Toolchain(ctx, spec.Language, spec.Version)
 		if err != nil {
 			return err
@@ -194,17 +198,20 @@ func (b *Builder) envTask(ctx context.Context, t *task, spec images.EnvSpec) err
 
 // below sets the task's state to the layer it stands on: the image of that key,
 // or its recipe.
-func (b *Builder) below(t *task, kind images.Kind, key string, recipe func() error) error {
+func (b *Builder) below(t *task, kind images.Kind, key string, environment []string, recipe func() error) error {
 	if !b.o.Engine.ResolvesImages() {
 		return recipe()
 	}
-	t.state = llb.Image("docker.io/"+images.Reference(kind, key), llb.ResolveModePreferLocal, llb.WithCustomName(string(kind)+" image "+key[:12]))
+	s := llb.Image("docker.io/"+images.Reference(kind, key), llb.ResolveModePreferLocal, llb.WithCustomName(string(kind)+" image "+key[:12]))
+	// An image's environment is that of its containers, not of steps built on it.
+	t.state = base.WithEnv(s.Dir("/"), environment)
 	return nil
 }
 
 func (b *Builder) instance(ctx context.Context, spec images.InstanceSpec) (Image, error) {
 	return b.layer(ctx, images.Instance, spec.Key(), spec.InstanceID, func(t *task) error {
-		if err := b.below(t, images.Env, spec.Env.Key(), func() error { return b.envTask(ctx, t, spec.Env) }); err != nil {
+		environment := append(append([]string{}, base.Env...), env.Env(spec.Env)...)
+		if err := b.below(t, images.Env, spec.Env.Key(), environment, func() error { return b.envTask(ctx, t, spec.Env) }); err != nil {
 			return err
 		}
 		t.sources = b.sourcesOf(spec.Env.Base)
@@ -214,6 +221,9 @@ func (b *Builder) instance(ctx context.Context, spec images.InstanceSpec) (Image
 		}
 		tag, err := mirror.Cut(ctx, spec.Mirror, spec.BaseCommit, dir)
 		if err != nil {
+			return err
+		}
+		if err := mirror.AddSubmodules(ctx, dir, spec.Submodules); err != nil {
 			return err
 		}
 		t.labels["evalrun.tag"] = tag
@@ -304,6 +314,10 @@ func (b *Builder) ensure(ctx context.Context, kind images.Kind, key, name, ref s
 	if img, ok, err := b.stored(ctx, key, ref, entry); ok || err != nil {
 		return img, true, err
 	}
+	if b.o.Lock.Frozen() {
+		return Image{}, false, &Error{Kind: kind, Key: key, Name: name, Err: errors.New(
+			"--frozen: the image is not in the engine's store, and a new build would not be the locked one; build without --frozen, or load the image")}
+	}
 	// Another process may be building the same key: wait for it and look again.
 	lockDir := filepath.Join(b.o.CacheDir, "locks")
 	if err := os.MkdirAll(lockDir, 0o755); err != nil {
@@ -359,30 +373,37 @@ func (b *Builder) stored(ctx context.Context, key, ref string, entry images.Lock
 
 // once runs f for a key a single time; everyone who asks gets its result, a
 // failure included: a broken environment must not be built once per instance.
+// Only an interrupted build is no verdict on the layer: whoever waited for it
+// and was not interrupted starts it anew.
 func (b *Builder) once(ctx context.Context, key string, f func() (Image, error)) (Image, error) {
-	b.mu.Lock()
-	fl, ok := b.flights[key]
-	if !ok {
-		fl = &flight{done: make(chan struct{})}
-		b.flights[key] = fl
-	}
-	b.mu.Unlock()
-	if !ok {
-		fl.image, fl.err = f()
-		if fl.err != nil && ctx.Err() != nil {
-			// An interrupted build is no verdict on the layer.
-			b.mu.Lock()
-			delete(b.flights, key)
-			b.mu.Unlock()
+	for {
+		b.mu.Lock()
+		fl, ok := b.flights[key]
+		if !ok {
+			fl = &flight{done: make(chan struct{})}
+			b.flights[key] = fl
 		}
-		close(fl.done)
-		return fl.image, fl.err
-	}
-	select {
-	case <-fl.done:
-		return fl.image, fl.err
-	case <-ctx.Done():
-		return Image{}, context.Cause(ctx)
+		b.mu.Unlock()
+		if !ok {
+			fl.image, fl.err = f()
+			if fl.interrupted = fl.err != nil && ctx.Err() != nil; fl.interrupted {
+				b.mu.Lock()
+				delete(b.flights, key)
+				b.mu.Unlock()
+			}
+			close(fl.done)
+			return fl.image, fl.err
+		}
+		select {
+		case <-fl.done:
+			if !fl.interrupted {
+				return fl.image, fl.err
+			}
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			return Image{}, context.Cause(ctx)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ var Env = []string{
 // State is the instance layer of a spec on top of its env layer.
 func State(parent llb.State, spec images.InstanceSpec) llb.State {
 	repository := llb.Local(RepositoryName, llb.SharedKeyHint("repo"+spec.Key()), llb.WithCustomName("history of "+spec.Repo))
-	s := base.Run(parent, fmt.Sprintf("BASE=%s\n", spec.BaseCommit)+checkout, "checkout "+spec.Repo+" "+short(spec.BaseCommit),
+	s := base.Run(parent, fmt.Sprintf("BASE=%s\n", spec.BaseCommit)+submodules(spec)+checkout, "checkout "+spec.Repo+" "+short(spec.BaseCommit),
 		llb.AddMount("/mnt/repository", repository, llb.Readonly)).Dir("/testbed")
 	if spec.Env.Language == "py" {
 		s = base.Run(s, prepare(spec)+"python - <<'EVALRUN_END'\n"+wheelhouse+"\nEVALRUN_END\n", "build requirements for offline installs")
@@ -59,6 +59,20 @@ func State(parent llb.State, spec images.InstanceSpec) llb.State {
 	}
 	s = base.Run(s, fmt.Sprintf("BASE=%s\n", spec.BaseCommit)+history+offline, "check history, go offline", llb.Network(llb.NetModeNone))
 	return base.WithEnv(s, Env)
+}
+
+// submodules names the submodules that lie ready in the cut repository.
+func submodules(spec images.InstanceSpec) string {
+	var paths []string
+	for _, m := range spec.Submodules {
+		if m.Missing == "" {
+			paths = append(paths, images.ShellQuote(m.Path))
+		}
+	}
+	if len(paths) == 0 {
+		return ""
+	}
+	return "SUBMODULES=(" + strings.Join(paths, " ") + ")\n"
 }
 
 // prepare is what precedes an install step. The steps were written for a script

@@ -68,8 +68,8 @@ var engineFree = []string{
 
 // confined may be imported directly by the listed packages only.
 var confined = []rule{
-	{docker, []string{"internal/sandbox/docker"}},
-	{buildKit, []string{"images/base", "images/env", "images/instance", "images/builder", "internal/sandbox/docker", "internal/engine"}},
+	{docker, []string{"internal/sandbox/docker/..."}},
+	{buildKit, []string{"images/base", "images/env", "images/instance", "images/builder", "internal/sandbox/docker/...", "internal/engine"}},
 	{kubernetes, []string{"internal/sandbox/kubernetes", "internal/engine"}},
 }
 

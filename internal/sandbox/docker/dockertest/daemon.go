@@ -1,0 +1,158 @@
+package dockertest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Daemon is a daemon of a test's own, which may be killed.
+type Daemon struct {
+	Host  string
+	Image string
+
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// StartDaemon starts a daemon that touches no other and no network of this
+// machine. The test is skipped where that cannot be: without root, or without
+// dockerd; with EVALRUN_REQUIRE_DOCKER set it fails.
+func StartDaemon(t testing.TB) *Daemon {
+	t.Helper()
+	unable := t.Skip
+	if os.Getenv("EVALRUN_REQUIRE_DOCKER") != "" {
+		unable = t.Fatal
+	}
+	binary, err := exec.LookPath("dockerd")
+	if err != nil {
+		unable("a daemon of its own needs dockerd: ", err)
+	}
+	if os.Geteuid() != 0 {
+		unable("a daemon of its own needs root")
+	}
+	// Not t.TempDir, whose names are too long for a socket.
+	dir, err := os.MkdirTemp("", "dockerd-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	d := &Daemon{Host: "unix://" + filepath.Join(dir, "d.sock"), done: make(chan struct{})}
+	d.cmd = exec.Command(binary, "--data-root", filepath.Join(dir, "root"), "--exec-root", filepath.Join(dir, "exec"),
+		"-H", d.Host, "--pidfile", filepath.Join(dir, "d.pid"), "--bridge", "none",
+		"--iptables=false", "--ip6tables=false", "--ip-masq=false", "--ip-forward=false")
+	d.cmd.Stdout, d.cmd.Stderr = log, log
+	// Its containerd is in the group too, so that nothing outlives the test. A
+	// network of its own, because a daemon told to have no bridge removes the one
+	// that another daemon's containers stand on.
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNET}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { d.cmd.Wait(); close(d.done) }()
+	t.Cleanup(func() { d.cleanUp(t, dir) })
+	for range 300 {
+		if err = ping(d.Host); err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil {
+		text, _ := os.ReadFile(filepath.Join(dir, "log"))
+		unable("the daemon does not start: ", err, "\n", string(text))
+	}
+	if d.Image, err = ImageAt(d.Host); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Kill ends the daemon as a crash would.
+func (d *Daemon) Kill() {
+	d.cmd.Process.Kill()
+	<-d.done
+}
+
+// Freeze stops the daemon without ending it, and Thaw lets it go on.
+func (d *Daemon) Freeze() { d.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw undoes Freeze.
+func (d *Daemon) Thaw() { d.cmd.Process.Signal(syscall.SIGCONT) }
+
+func (d *Daemon) cleanUp(t testing.TB, dir string) {
+	d.Thaw()
+	// Asked to end, it ends its containers too.
+	select {
+	case <-d.done:
+	default:
+		d.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-d.done:
+		case <-time.After(30 * time.Second):
+			d.Kill()
+		}
+	}
+	killBelow(dir)
+	for _, pattern := range []string{"root/overlay2/*/merged", "exec/netns/*", "root/containers/*/mounts/*", "exec/containerd/*/*/*/rootfs"} {
+		mounts, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, m := range mounts {
+			syscall.Unmount(m, syscall.MNT_DETACH)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Logf("the daemon's folder: %v", err)
+	}
+}
+
+// killBelow kills what a killed daemon has left running: its containerd, the
+// shims, and what runs in their containers. All of them name the folder.
+func killBelow(dir string) {
+	for range 5 {
+		found := false
+		stats, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, path := range stats {
+			text, err := os.ReadFile(path)
+			if err != nil || !containsFolder(text, dir) {
+				continue
+			}
+			found = true
+			killTree(filepath.Base(filepath.Dir(path)))
+		}
+		if !found {
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+func containsFolder(cmdline []byte, dir string) bool {
+	for _, word := range strings.Split(string(cmdline), "\x00") {
+		if strings.HasPrefix(strings.TrimPrefix(word, "unix://"), dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// killTree kills a process and its children, which are a shim's containers.
+func killTree(pid string) {
+	children, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
+	for _, path := range children {
+		text, _ := os.ReadFile(path)
+		for _, child := range strings.Fields(string(text)) {
+			killTree(child)
+		}
+	}
+	if n, err := strconv.Atoi(pid); err == nil && n > 1 {
+		syscall.Kill(n, syscall.SIGKILL)
+	}
+}
