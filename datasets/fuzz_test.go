@@ -58,7 +58,8 @@ func FuzzRows(f *testing.F) {
 			if inst.ID == "" || seen[inst.ID] || strings.ContainsAny(inst.ID, "/\\\n") {
 				t.Fatalf("instance id %q", inst.ID)
 			}
-			if seen[inst.ID] = true; inst.Hash() != inst.Hash() || inst.Source.Line < 1 {
+			seen[inst.ID] = true
+			if first, again := inst.Hash(), inst.Hash(); first != again || inst.Source.Line < 1 {
 				t.Fatalf("instance %+v", inst)
 			}
 		}

@@ -34,7 +34,7 @@ func (s *suggester) near(word string) []string {
 	}
 	var found []candidate
 	for i, k := range s.folds {
-		d := limit + 1
+		var d int
 		switch {
 		case k == fold:
 			d = 0

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/evalrun/evalrun/cache"
 	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/reports"
 )
@@ -33,7 +34,7 @@ func (buildCmd) Help() string {
 
 // Run makes the images of the selected instances.
 func (c *buildCmd) Run(e *env) error {
-	_, selected, err := c.load(e)
+	_, selected, err := c.load(e, c.cacheDir())
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (datasetLsCmd) Help() string {
 
 // Run lists the selected instances.
 func (c *datasetLsCmd) Run(e *env) error {
-	_, selected, err := c.load(e)
+	_, selected, err := c.load(e, cache.Dir())
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ Examples:
 
 // Run shows each selected instance whole, as JSON.
 func (c *datasetShowCmd) Run(e *env) error {
-	_, selected, err := c.load(e)
+	_, selected, err := c.load(e, cache.Dir())
 	if err != nil {
 		return err
 	}

@@ -39,8 +39,8 @@ type datasetFlags struct {
 	Seed     int64    `default:"0" help:"Seed of --sample."`
 }
 
-func (f datasetFlags) load(e *env) (*datasets.Dataset, []datasets.Instance, error) {
-	client := hub.New(hub.Options{Log: func(msg string) { fmt.Fprintln(e.stderr, msg) }})
+func (f datasetFlags) load(e *env, cacheDir string) (*datasets.Dataset, []datasets.Instance, error) {
+	client := hub.New(hub.Options{CacheDir: filepath.Join(cacheDir, "hub"), Log: func(msg string) { fmt.Fprintln(e.stderr, msg) }})
 	ds, err := datasets.Load(e.ctx, f.Dataset, datasets.LoadOptions{Split: f.Split, Hub: client})
 	if err != nil {
 		return nil, nil, fmt.Errorf("dataset %s:\n%w", f.Dataset, err)

@@ -255,7 +255,11 @@ func (p *progress) doing() string {
 	var parts []string
 	for _, i := range ids {
 		w := p.workers[i]
-		parts = append(parts, fmt.Sprintf("w%d %s %s", i, w.text, clock(time.Since(w.since))))
+		name := ""
+		if i >= 0 { // below are those that prepare, and say so
+			name = fmt.Sprintf("w%d ", i)
+		}
+		parts = append(parts, fmt.Sprintf("%s%s %s", name, w.text, clock(time.Since(w.since))))
 	}
 	if len(parts) == 0 && !p.terminal {
 		return "no worker is busy"

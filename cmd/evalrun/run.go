@@ -49,7 +49,7 @@ func (runCmd) Help() string {
 
 // Run grades the predictions, one run per model.
 func (c *runCmd) Run(e *env) error {
-	ds, selected, err := c.load(e)
+	ds, selected, err := c.load(e, c.cacheDir())
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,6 @@
 package logparse
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/base64"
-	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -37,40 +32,3 @@ func sharedFile(t testing.TB, name string) *os.File {
 	return f
 }
 
-// sharedLog is one line of a file of logs with the official answer.
-type sharedLog struct {
-	Dataset    string `json:"dataset"`
-	InstanceID string `json:"instance_id"`
-	Encoding   string `json:"encoding"`
-	Log        string `json:"log"`
-	Expected   struct {
-		Found     bool              `json:"found"`
-		BadCodes  []string          `json:"bad_codes"`
-		StatusMap map[string]string `json:"status_map"`
-	} `json:"expected"`
-}
-
-func eachSharedLog(t *testing.T, name string, f func(sharedLog)) {
-	t.Helper()
-	zr, err := gzip.NewReader(sharedFile(t, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dec := json.NewDecoder(bufio.NewReaderSize(zr, 1<<20))
-	for {
-		var row sharedLog
-		if err := dec.Decode(&row); err == io.EOF {
-			return
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		if row.Encoding == "base64" {
-			raw, err := base64.StdEncoding.DecodeString(row.Log)
-			if err != nil {
-				t.Fatal(err)
-			}
-			row.Log = string(raw)
-		}
-		f(row)
-	}
-}

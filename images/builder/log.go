@@ -23,7 +23,6 @@ type buildLog struct {
 	file   *os.File
 	steps  map[string]*step // by vertex digest
 	failed *step
-	last   string
 }
 
 type step struct {

@@ -37,7 +37,7 @@ const (
 	wrapper = `exec "$@" 2>&1`
 	// Files come as a tar on standard input: the daemon's own copying starts two
 	// more processes and takes longer than many a command.
-	wrapperWithFiles = `tar -xf - -C / 2>&1 || exit 125
+	wrapperWithFiles = `said=$(tar -xf - -C / 2>&1) || { printf '%s\n' "$said"; exit 125; }
 exec "$@" </dev/null 2>&1`
 )
 

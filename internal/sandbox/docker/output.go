@@ -121,7 +121,7 @@ func (o *output) close() error {
 // exist stay as they are.
 func writeTar(to io.Writer, files []sandbox.File) error {
 	w := tar.NewWriter(to)
-	now := time.Now()
+	now := time.Now().Truncate(time.Second) // tar would round it up
 	for _, f := range files {
 		name := strings.TrimPrefix(path.Clean("/"+f.Path), "/")
 		if err := w.WriteHeader(&tar.Header{Name: name, Mode: f.Mode, Size: int64(len(f.Data)), ModTime: now}); err != nil {
