@@ -205,6 +205,7 @@ func (c *datasetShowCmd) Run(e *env) error {
 }
 
 type cleanCmd struct {
+	Images bool   `help:"Remove the images evalrun has built, too."`
 	Engine string `default:"auto" help:"docker, or auto."`
 }
 
@@ -229,6 +230,13 @@ func (c *cleanCmd) Run(e *env) error {
 		return &exitError{exitNotEvaluated, err}
 	}
 	fmt.Fprintf(e.stdout, "removed %d containers of runs that are over\n", n)
+	if c.Images {
+		n, err := eng.Images.RemoveImages(e.ctx)
+		if err != nil {
+			return &exitError{exitNotEvaluated, err}
+		}
+		fmt.Fprintf(e.stdout, "removed %d images\n", n)
+	}
 	return nil
 }
 

@@ -38,7 +38,7 @@ type cli struct {
 	Demo    demoCmd    `cmd:"" help:"Grade the bundled demo dataset; needs no registry and no repositories."`
 	Dataset datasetCmd `cmd:"" help:"Look at datasets."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine has, what is missing, and how to get it."`
-	Clean   cleanCmd   `cmd:"" help:"Remove containers that earlier runs left behind, and images on request."`
+	Clean   cleanCmd   `cmd:"" help:"Remove containers that earlier runs left behind, and images with --images."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

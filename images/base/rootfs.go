@@ -13,9 +13,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"syscall"
+	"time"
 
 	"github.com/evalrun/evalrun/cache"
 	"github.com/evalrun/evalrun/images"
@@ -55,16 +54,23 @@ func Materialize(ctx context.Context, source images.Source, dir, aptMirror strin
 	if fs, ok := stored(home); ok {
 		return fs, nil
 	}
-	tar := filepath.Join(home, RootFSFile)
+	// Of an earlier call that was ended half way.
+	removeParts(home)
+	defer removeParts(home)
+	part := filepath.Join(home, partFile)
 	switch source.Kind {
 	case "debian":
-		err = bootstrap(ctx, source.Ref, home, aptMirror)
+		err = bootstrap(ctx, source.Ref, home, part, aptMirror)
 	case "rootfs":
-		err = copyFile(source.Ref, tar)
+		err = copyFile(source.Ref, part)
 	case "oci-layout":
-		err = flatten(source.Ref, tar)
+		err = flatten(source.Ref, part)
 	}
 	if err != nil {
+		return RootFS{}, err
+	}
+	tar := filepath.Join(home, RootFSFile)
+	if err := cache.Replace(part, tar); err != nil {
 		return RootFS{}, err
 	}
 	digest, size, err := digestFile(tar)
@@ -79,8 +85,23 @@ func Materialize(ctx context.Context, source images.Source, dir, aptMirror strin
 	if err := cache.WriteFile(filepath.Join(home, "rootfs.json"), record, 0o644); err != nil {
 		return RootFS{}, err
 	}
-	fs, _ := stored(home)
+	fs, ok := stored(home)
+	if !ok {
+		return RootFS{}, fmt.Errorf("base %s: the root file system in %s was changed while it was made", source, home)
+	}
 	return fs, nil
+}
+
+// partFile is a root file system that is not whole yet. The ending tells
+// mmdebstrap what to make.
+const partFile = "part.tar"
+
+func removeParts(home string) {
+	os.Remove(filepath.Join(home, partFile))
+	trees, _ := filepath.Glob(filepath.Join(home, "tree-*"))
+	for _, tree := range trees {
+		os.RemoveAll(tree)
+	}
 }
 
 func rootFSName(source images.Source) (string, error) {
@@ -88,15 +109,16 @@ func rootFSName(source images.Source) (string, error) {
 	case "debian":
 		return "debian-" + source.Ref, nil
 	case "rootfs", "oci-layout":
-		path := source.Ref
+		path, tag := source.Ref, ""
 		if source.Kind == "oci-layout" {
+			path, tag = splitTag(path)
 			path = filepath.Join(path, "index.json")
 		}
 		digest, _, err := digestFile(path)
 		if err != nil {
 			return "", fmt.Errorf("base %s: %w", source, err)
 		}
-		return source.Kind + "-" + strings.TrimPrefix(digest, "sha256:")[:16], nil
+		return source.Kind + "-" + cache.NewKey("rootfs").String("content", digest).String("tag", tag).Sum()[:16], nil
 	}
 	return "", fmt.Errorf("base %s is not made on this machine", source)
 }
@@ -119,14 +141,13 @@ func stored(home string) (RootFS, bool) {
 }
 
 // bootstrap makes a minimal Debian with mmdebstrap, or debootstrap.
-func bootstrap(ctx context.Context, suite, home, aptMirror string) error {
-	tar := filepath.Join(home, RootFSFile)
+func bootstrap(ctx context.Context, suite, home, tar, aptMirror string) error {
 	if _, err := exec.LookPath("mmdebstrap"); err == nil {
 		// The mirror is this machine's affair: it is kept beside the tar, and build
 		// steps get it as a secret.
 		args := []string{
 			"--quiet", "--variant=minbase", "--include=ca-certificates,git,patch",
-			"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/info/*",
+			"--dpkgopt=force-unsafe-io", "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/info/*",
 			"--customize-hook=cp \"$1/etc/apt/sources.list\" " + images.ShellQuote(filepath.Join(home, "sources.list")),
 			"--customize-hook=: > \"$1/etc/apt/sources.list\"; rm -f \"$1/etc/hostname\" \"$1/etc/resolv.conf\"",
 			suite, tar,
@@ -166,6 +187,11 @@ func bootstrap(ctx context.Context, suite, home, aptMirror string) error {
 
 func runTool(ctx context.Context, suite, tool string, args ...string) error {
 	cmd := exec.CommandContext(ctx, tool, args...)
+	// The tools start others and mount file systems: they are asked to end, all of
+	// them, and given the time to clean up.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 15 * time.Second
 	// Equal packages give an equal tar, and so an equal key, on every machine.
 	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000", "LC_ALL=C")
 	var out bytes.Buffer
@@ -181,28 +207,6 @@ func runTool(ctx context.Context, suite, tool string, args ...string) error {
 		return fmt.Errorf("base debian:%s: %s: %w\n%s", suite, tool, err, strings.TrimSpace(text))
 	}
 	return nil
-}
-
-// flatten writes the one image of an OCI layout as a root file system.
-func flatten(dir, tar string) error {
-	index, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		return fmt.Errorf("OCI layout %s: %w", dir, err)
-	}
-	manifest, err := index.IndexManifest()
-	if err != nil {
-		return fmt.Errorf("OCI layout %s: %w", dir, err)
-	}
-	if len(manifest.Manifests) != 1 {
-		return fmt.Errorf("OCI layout %s has %d images, want one", dir, len(manifest.Manifests))
-	}
-	image, err := index.Image(manifest.Manifests[0].Digest)
-	if err != nil {
-		return fmt.Errorf("OCI layout %s: %w", dir, err)
-	}
-	content := mutate.Extract(image)
-	defer content.Close()
-	return writeFile(tar, content)
 }
 
 func copyFile(from, to string) error {

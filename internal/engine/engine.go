@@ -29,6 +29,7 @@ type Store interface {
 	builder.Engine
 	ImageEnv(ctx context.Context, ref string) ([]string, error)
 	RepoDigest(ctx context.Context, ref string) string
+	RemoveImages(ctx context.Context) (int, error)
 }
 
 // Open connects to an engine. "docker" is the one there is; "auto" finds it.

@@ -100,7 +100,7 @@ func TestDaemonHangs(t *testing.T) {
 	if err := b.Destroy(ctx); !isEngineError(err) {
 		t.Errorf("Destroy: %v, want an *EngineError", err)
 	}
-	// Cancelled, it does not take the patience either.
+	// Cancelled, it gives the cancellation's cause all the same.
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := b.Exec(cancelled, sandbox.Command{Argv: []string{"true"}}); !errors.Is(err, context.Canceled) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"time"
 
@@ -56,45 +57,43 @@ func (c *Client) RepoDigest(ctx context.Context, ref string) string {
 	return ""
 }
 
-// PullPolicy bounds the tries of a pull. Wait is replaced in tests.
-type PullPolicy struct {
-	Tries     int
-	First     time.Duration // wait after the first failure, doubled each time
-	RateLimit time.Duration // wait after a 429, doubled each time
-	Wait      func(context.Context, time.Duration) error
-}
-
-// DefaultPull is how Pull retries.
-var DefaultPull = PullPolicy{Tries: 5, First: 2 * time.Second, RateLimit: 30 * time.Second, Wait: wait}
-
 // Pull fetches an image, retrying what may pass: a busy registry, a broken
 // connection. A missing image or a refused login fails at once.
 func (c *Client) Pull(ctx context.Context, ref string) error {
-	return c.PullWith(ctx, ref, DefaultPull)
+	p := pullPolicy{tries: 5, first: 2 * time.Second, limited: 30 * time.Second, wait: wait}
+	return p.run(ctx, ref, func() error { return c.pullOnce(ctx, ref) })
 }
 
-// PullWith is Pull under another policy.
-func (c *Client) PullWith(ctx context.Context, ref string, p PullPolicy) error {
-	pause, limited := p.First, p.RateLimit
+// pullPolicy bounds the tries of a pull.
+type pullPolicy struct {
+	tries   int
+	first   time.Duration // wait after the first failure, doubled each time
+	limited time.Duration // wait after the registry's first "too many requests", likewise
+	wait    func(context.Context, time.Duration) error
+}
+
+func (p pullPolicy) run(ctx context.Context, ref string, pull func() error) error {
 	for try := 1; ; try++ {
-		err := c.pullOnce(ctx, ref)
-		if err == nil || ctx.Err() != nil {
-			return err
+		err := pull()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("pull %s: %w", ref, context.Cause(ctx))
 		}
 		kind := classifyPull(err)
-		if kind == pullFinal || try >= p.Tries {
-			return fmt.Errorf("pull %s (try %d of %d): %w%s", ref, try, p.Tries, err, pullAdvice(err))
+		if kind == pullFinal || try >= p.tries {
+			return fmt.Errorf("pull %s (try %d of %d): %w%s", ref, try, p.tries, err, pullAdvice(err))
 		}
-		d := pause
+		pause := &p.first
 		if kind == pullLimited {
-			d, limited = limited, limited*2
-		} else {
-			pause *= 2
+			pause = &p.limited
 		}
 		// Workers that failed together must not come back together.
-		if err := p.Wait(ctx, d+rand.N(d/4+1)); err != nil {
-			return err
+		if err := p.wait(ctx, *pause+rand.N(*pause/4+1)); err != nil {
+			return fmt.Errorf("pull %s: %w", ref, err)
 		}
+		*pause *= 2
 	}
 }
 
@@ -106,14 +105,15 @@ const (
 	pullLimited
 )
 
+// status429 finds the status 429 in a registry's words, and not in a digest.
+var status429 = regexp.MustCompile(`(^|[^0-9a-z:@])429($|[^0-9a-z])`)
+
 func classifyPull(err error) pullKind {
 	text := strings.ToLower(err.Error())
-	for _, s := range []string{"toomanyrequests", "429", "rate limit"} {
-		if strings.Contains(text, s) {
-			return pullLimited
-		}
+	if strings.Contains(text, "toomanyrequests") || strings.Contains(text, "too many requests") || strings.Contains(text, "rate limit") || status429.MatchString(text) {
+		return pullLimited
 	}
-	for _, s := range []string{"not found", "manifest unknown", "denied", "unauthorized", "invalid reference", "no matching manifest", "no basic auth"} {
+	for _, s := range []string{"not found", "manifest unknown", "name unknown", "denied", "unauthorized", "invalid reference", "no matching manifest", "no basic auth", "unsupported"} {
 		if strings.Contains(text, s) {
 			return pullFinal
 		}
@@ -128,12 +128,13 @@ func pullAdvice(err error) string {
 		return "; the registry cannot be reached: build the image here instead (--images build with --repo-mirror), or give a mirror with --namespace"
 	case classifyPull(err) == pullLimited:
 		return "; the registry limits pulls: log in with `docker login`, or use a mirror with --namespace"
-	case strings.Contains(text, "denied"), strings.Contains(text, "unauthorized"):
+	case strings.Contains(text, "denied"), strings.Contains(text, "unauthorized"), strings.Contains(text, "no basic auth"):
 		return "; log in with `docker login` if the image is private"
 	}
 	return ""
 }
 
+// pullOnce tries once. It has no bound in time of its own: images are large.
 func (c *Client) pullOnce(ctx context.Context, ref string) error {
 	opts := image.PullOptions{RegistryAuth: registryAuth(ref)}
 	body, err := c.api.ImagePull(ctx, ref, opts)

@@ -1,0 +1,301 @@
+package docker
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/evalrun/evalrun/internal/sandbox/docker/dockertest"
+)
+
+func TestClassifyPull(t *testing.T) {
+	tests := []struct {
+		text string
+		want pullKind
+	}{
+		{"toomanyrequests: You have reached your pull rate limit. You may increase the limit by authenticating", pullLimited},
+		{"error parsing HTTP 429 response body: unexpected end of JSON input: \"\"", pullLimited},
+		{"received unexpected HTTP status: 429 Too Many Requests", pullLimited},
+		{"manifest for swebench/sweb.eval:latest not found: manifest unknown: manifest unknown", pullFinal},
+		{"manifest for x@sha256:aa429bb429cc not found: manifest unknown", pullFinal},
+		{"manifest for 127.0.0.1:429/x@sha256:429 not found", pullFinal},
+		{"pull access denied for x, repository does not exist or may require 'docker login'", pullFinal},
+		{"Head \"https://r/v2/x/manifests/l\": unauthorized: authentication required", pullFinal},
+		{"Get \"https://r/v2/x\": no basic auth credentials", pullFinal},
+		{"no matching manifest for linux/arm64 in the manifest list entries", pullFinal},
+		{"invalid reference format", pullFinal},
+		{"received unexpected HTTP status: 503 Service Unavailable", pullRetry},
+		{"net/http: TLS handshake timeout", pullRetry},
+		{"dial tcp: lookup r: no such host", pullRetry},
+		{"unexpected EOF", pullRetry},
+		{"read tcp 1.2.3.4:42900->5.6.7.8:443: connection reset by peer", pullRetry},
+	}
+	for _, tt := range tests {
+		if got := classifyPull(errors.New(tt.text)); got != tt.want {
+			t.Errorf("%q: %d, want %d", tt.text, got, tt.want)
+		}
+	}
+}
+
+// failures is a pull that fails in the given ways and then works.
+func failures(texts ...string) func() error {
+	return func() error {
+		if len(texts) == 0 {
+			return nil
+		}
+		err := errors.New(texts[0])
+		texts = texts[1:]
+		return err
+	}
+}
+
+func TestPullBackOff(t *testing.T) {
+	tests := []struct {
+		name  string
+		fails []string
+		waits []time.Duration // without the random part
+		err   string
+	}{
+		{name: "at once"},
+		{name: "broken connections", fails: []string{"EOF", "EOF", "EOF"}, waits: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
+		{name: "rate limit", fails: []string{"toomanyrequests", "toomanyrequests"}, waits: []time.Duration{time.Minute, 2 * time.Minute}},
+		{name: "mixed", fails: []string{"EOF", "HTTP 429", "EOF"}, waits: []time.Duration{time.Second, time.Minute, 2 * time.Second}},
+		{name: "missing", fails: []string{"manifest unknown", "never reached"}, err: "pull r (try 1 of 4): manifest unknown"},
+		{name: "refused", fails: []string{"unauthorized"}, err: "pull r (try 1 of 4): unauthorized; log in with `docker login` if the image is private"},
+		{name: "given up", fails: []string{"EOF", "EOF", "EOF", "EOF"}, waits: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, err: "pull r (try 4 of 4): EOF"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var waits []time.Duration
+			p := pullPolicy{tries: 4, first: time.Second, limited: time.Minute, wait: func(_ context.Context, d time.Duration) error {
+				waits = append(waits, d)
+				return nil
+			}}
+			err := p.run(context.Background(), "r", failures(tt.fails...))
+			if got := fmt.Sprint(err); tt.err == "" && err != nil || tt.err != "" && got != tt.err {
+				t.Errorf("error %q, want %q", got, tt.err)
+			}
+			if len(waits) != len(tt.waits) {
+				t.Fatalf("waited %v, want about %v", waits, tt.waits)
+			}
+			for i, d := range tt.waits {
+				if waits[i] < d || waits[i] > d+d/4+1 {
+					t.Errorf("wait %d is %v, want %v and up to a quarter more", i+1, waits[i], d)
+				}
+			}
+		})
+	}
+}
+
+func TestPullInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stopped := errors.New("stopped")
+	p := pullPolicy{tries: 4, first: time.Hour, limited: time.Hour, wait: wait}
+	err := p.run(ctx, "r", func() error {
+		time.AfterFunc(10*time.Millisecond, func() { cancel(stopped) })
+		return errors.New("EOF")
+	})
+	if !errors.Is(err, stopped) {
+		t.Errorf("the error is %v, want the cause of the interruption", err)
+	}
+}
+
+// fakeRegistry is a registry on loopback whose answers about manifests can be
+// made to fail.
+type fakeRegistry struct {
+	host string
+
+	mu    sync.Mutex
+	fault string // "429", "500", "cut" or "": what becomes of requests about manifests
+	login string // user:password it wants, or ""
+}
+
+func newRegistry(t *testing.T) *fakeRegistry {
+	r := &fakeRegistry{}
+	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r.intercept(w, req) {
+			return
+		}
+		inner.ServeHTTP(w, req)
+	}))
+	t.Cleanup(server.Close)
+	r.host = strings.TrimPrefix(server.URL, "http://")
+	return r
+}
+
+// intercept answers in the registry's place.
+func (r *fakeRegistry) intercept(w http.ResponseWriter, req *http.Request) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if user, password, _ := req.BasicAuth(); r.login != "" && user+":"+password != r.login {
+		w.Header().Set("WWW-Authenticate", `Basic realm="here"`)
+		http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
+		return true
+	}
+	if !strings.Contains(req.URL.Path, "/manifests/") {
+		return false
+	}
+	switch r.fault {
+	case "429":
+		http.Error(w, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}`, http.StatusTooManyRequests)
+	case "500":
+		http.Error(w, "oops", http.StatusInternalServerError)
+	case "cut":
+		panic(http.ErrAbortHandler)
+	default:
+		return false
+	}
+	return true
+}
+
+func (r *fakeRegistry) set(login, fault string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.login, r.fault = login, fault
+}
+
+// push puts a small image into the registry and returns its reference and the
+// digest of its manifest.
+func (r *fakeRegistry) push(t *testing.T) (ref, digest string) {
+	t.Helper()
+	img, err := random.Image(1000, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := img.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref = fmt.Sprintf("%s/swebench/sweb.eval.x86_64.a_1776_b-1:%s", r.host, hash.Hex[:12])
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(parsed, img); err != nil {
+		t.Fatal(err)
+	}
+	return ref, hash.String()
+}
+
+func TestPull(t *testing.T) {
+	dockertest.Image(t) // for the daemon
+	c := connect(t)
+	ctx := context.Background()
+	r := newRegistry(t)
+	tests := []struct {
+		name   string
+		login  string // the registry wants it
+		have   string // docker's configuration has it
+		faults []string
+		missing bool
+		works   bool
+		waits   int
+		advice  string
+	}{
+		{name: "plain", works: true},
+		{name: "rate limit", faults: []string{"429", "429"}, works: true, waits: 2},
+		{name: "server errors", faults: []string{"500", "500"}, works: true, waits: 2},
+		{name: "cut connections", faults: []string{"cut", "cut"}, works: true, waits: 2},
+		{name: "everything", faults: []string{"cut", "429", "500"}, works: true, waits: 3},
+		{name: "too much", faults: []string{"429", "429", "429", "429", "429"}, waits: 3, advice: "the registry limits pulls"},
+		{name: "missing", missing: true},
+		{name: "with login", login: "me:secret", have: "me:secret", works: true},
+		{name: "without login", login: "me:secret", advice: "docker login"},
+		{name: "with a wrong login", login: "me:secret", have: "me:wrong", advice: "docker login"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			config := t.TempDir()
+			t.Setenv("DOCKER_CONFIG", config)
+			if tt.have != "" {
+				auth := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.host, base64.StdEncoding.EncodeToString([]byte(tt.have)))
+				if err := os.WriteFile(filepath.Join(config, "config.json"), []byte(auth), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.set("", "")
+			ref, digest := r.push(t)
+			if tt.missing {
+				ref += "x"
+			}
+			waits := 0
+			p := pullPolicy{tries: 4, first: time.Second, limited: time.Minute, wait: func(context.Context, time.Duration) error {
+				waits++
+				return nil
+			}}
+			err := p.run(ctx, ref, func() error {
+				fault := "" // the next of the list for each try; the daemon asks more than once
+				if waits < len(tt.faults) {
+					fault = tt.faults[waits]
+				}
+				r.set(tt.login, fault)
+				return c.pullOnce(ctx, ref)
+			})
+			if tt.works {
+				t.Cleanup(func() { c.api.ImageRemove(ctx, ref, image.RemoveOptions{Force: true}) })
+				_, there, imageErr := c.Image(ctx, ref)
+				if err != nil || imageErr != nil || !there {
+					t.Fatalf("pull: %v; then there: %v, %v", err, there, imageErr)
+				}
+				if diff := cmp.Diff(digest, c.RepoDigest(ctx, ref)); diff != "" {
+					t.Errorf("digest (-pushed +pulled):\n%s", diff)
+				}
+			} else if err == nil || !strings.Contains(err.Error(), tt.advice) || !strings.Contains(err.Error(), ref) {
+				t.Errorf("the error is %v, want one that names the image and says %q", err, tt.advice)
+			}
+			if waits != tt.waits {
+				t.Errorf("waited %d times, want %d: %v", waits, tt.waits, err)
+			}
+		})
+	}
+}
+
+// By its digest an image stays the same when its tag moves.
+func TestPullByDigest(t *testing.T) {
+	dockertest.Image(t)
+	c := connect(t)
+	ctx := context.Background()
+	r := newRegistry(t)
+	ref, digest := r.push(t)
+	byDigest := ref[:strings.LastIndex(ref, ":")] + "@" + digest
+	if err := c.Pull(ctx, byDigest); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.api.ImageRemove(ctx, byDigest, image.RemoveOptions{Force: true}) })
+	id, there, err := c.Image(ctx, byDigest)
+	if err != nil || !there || !strings.HasPrefix(id, "sha256:") || c.RepoDigest(ctx, byDigest) != digest {
+		t.Errorf("%s, %v, %v; digest %s, want %s", id, there, err, c.RepoDigest(ctx, byDigest), digest)
+	}
+	if _, there, err := c.Image(ctx, "evalrun/no-such-image:here"); there || err != nil {
+		t.Errorf("an image that is not there: %v, %v", there, err)
+	}
+}
+
+func TestImageEnv(t *testing.T) {
+	ref := dockertest.Image(t)
+	c := connect(t)
+	env, err := c.ImageEnv(context.Background(), ref)
+	want := []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"}
+	if diff := cmp.Diff(want, env); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
