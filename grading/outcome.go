@@ -11,7 +11,6 @@ const (
 	ApplyFailed Outcome = "apply_failed"  // the patch does not apply to base_commit
 	TimedOut    Outcome = "timed_out"     // the tests outlived their wall-clock limit
 	OutOfMemory Outcome = "out_of_memory" // the tests were killed at their own memory limit
-	OutputLimit Outcome = "output_limit"  // the tests printed more than the hard output limit
 	DiskLimit   Outcome = "disk_limit"    // the tests wrote more than the sandbox's disk limit
 
 	Ungradeable Outcome = "ungradeable"  // no statuses could be read from the log
@@ -35,7 +34,7 @@ const (
 // Resolved) are results of the model; the others are never scored against it.
 func (o Outcome) Fault() Fault {
 	switch o {
-	case Unresolved, EmptyPatch, ApplyFailed, TimedOut, OutOfMemory, OutputLimit, DiskLimit:
+	case Unresolved, EmptyPatch, ApplyFailed, TimedOut, OutOfMemory, DiskLimit:
 		return FaultPatch
 	case Ungradeable:
 		return FaultDataset

@@ -31,7 +31,7 @@ func GradingReached(a *Attempt) bool {
 	}
 	switch a.Outcome {
 	case grading.Resolved, grading.Unresolved, grading.Ungradeable,
-		grading.OutOfMemory, grading.OutputLimit, grading.DiskLimit:
+		grading.OutOfMemory, grading.DiskLimit:
 		return true
 	}
 	return false

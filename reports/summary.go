@@ -50,7 +50,7 @@ type Reason struct {
 func Outcomes() []grading.Outcome {
 	return []grading.Outcome{
 		grading.Resolved, grading.Unresolved, grading.EmptyPatch, grading.ApplyFailed,
-		grading.TimedOut, grading.OutOfMemory, grading.OutputLimit, grading.DiskLimit,
+		grading.TimedOut, grading.OutOfMemory, grading.DiskLimit,
 		grading.Ungradeable, grading.BuildFailed, grading.InfraFailed, grading.NotRun,
 	}
 }

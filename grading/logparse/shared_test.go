@@ -31,4 +31,3 @@ func sharedFile(t testing.TB, name string) *os.File {
 	t.Cleanup(func() { f.Close() })
 	return f
 }
-
