@@ -15,7 +15,14 @@ fi
 for tool in bash git patch tar; do
   command -v $tool >/dev/null || { echo "evalrun: the base has no $tool and no apt-get to install it" >&2; exit 1; }
 done
-id nonroot >/dev/null 2>&1 || useradd --create-home --shell /bin/bash nonroot
+if ! id nonroot >/dev/null 2>&1; then
+  if command -v useradd >/dev/null; then useradd --create-home --shell /bin/bash nonroot
+  else
+    echo 'nonroot:x:1000:1000::/home/nonroot:/bin/bash' >> /etc/passwd
+    echo 'nonroot:x:1000:' >> /etc/group
+    mkdir -p /home/nonroot && chown 1000:1000 /home/nonroot
+  fi
+fi
 mkdir -p /testbed /opt
 # Repositories in the sandbox belong to another user than the one who asks.
 git config --system --add safe.directory '*'

@@ -52,8 +52,9 @@ func (b *Builder) solve(ctx context.Context, t *task, ref string) error {
 func looksTransient(e *Error) bool {
 	text := strings.ToLower(e.Tail + " " + e.Err.Error())
 	for _, sign := range []string{
-		"temporary failure", "could not resolve", "connection reset", "connection timed out", "read timed out", "connection refused",
+		"temporary failure", "could not resolve", "connection reset", "connection timed out", "read timed out", "connection refused", "connection broken",
 		"429 too many", "502 bad gateway", "503 service", "504 gateway", "tls handshake timeout", "unexpected eof", "i/o timeout", "remote end closed",
+		"no route to host", "incompleteread", "hash sum mismatch",
 	} {
 		if strings.Contains(text, sign) {
 			return true

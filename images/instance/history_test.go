@@ -69,13 +69,8 @@ func newTestbed(t *testing.T) *testbed {
 	}
 	b.base = b.git("rev-parse", "HEAD")
 	b.git("checkout", "-q", "--detach", b.base)
-	b.git("for-each-ref", "--format=delete %(refname)")
-	b.git("update-ref", "-d", "refs/heads/"+b.branch())
+	b.git("update-ref", "-d", b.git("for-each-ref", "--format=%(refname)"))
 	return b
-}
-
-func (b *testbed) branch() string {
-	return strings.TrimPrefix(b.git("for-each-ref", "--format=%(refname)", "refs/heads"), "refs/heads/")
 }
 
 // check runs the script as a build step does.
@@ -94,12 +89,16 @@ func (b *testbed) pass(what string) {
 // Every place where a later commit can hide fails the build.
 func TestHistoryCheckFindsLaterCommits(t *testing.T) {
 	for name, hide := range map[string]func(b *testbed){
-		"branch":         func(b *testbed) { b.git("branch", "x", b.later()) },
-		"tag":            func(b *testbed) { b.git("tag", "-a", "v2", "-m", "v2", b.later()) },
-		"packed refs":    func(b *testbed) { b.git("tag", "v2", b.later()); b.git("pack-refs", "--all") },
-		"remote branch":  func(b *testbed) { b.git("update-ref", "refs/remotes/origin/main", b.later()) },
-		"dangling":       func(b *testbed) { b.later() },
-		"dangling, old":  func(b *testbed) { b.git("tag", "x", b.later()); b.git("repack", "-a", "-d", "-q"); b.git("tag", "-d", "x") },
+		"branch":        func(b *testbed) { b.git("branch", "x", b.later()) },
+		"tag":           func(b *testbed) { b.git("tag", "-a", "v2", "-m", "v2", b.later()) },
+		"packed refs":   func(b *testbed) { b.git("tag", "v2", b.later()); b.git("pack-refs", "--all") },
+		"remote branch": func(b *testbed) { b.git("update-ref", "refs/remotes/origin/main", b.later()) },
+		"dangling":      func(b *testbed) { b.later() },
+		"dangling, old": func(b *testbed) {
+			b.git("tag", "x", b.later())
+			b.git("repack", "-a", "-d", "-q")
+			b.git("tag", "-d", "x")
+		},
 		"dangling, kept": func(b *testbed) { b.later(); b.git("repack", "-a", "-d", "-q", "-k") },
 		"HEAD":           func(b *testbed) { b.git("checkout", "-q", b.later()) },
 		"stash": func(b *testbed) {
@@ -148,7 +147,7 @@ func TestHistoryCheckFindsLaterCommits(t *testing.T) {
 				b.t.Fatal(out)
 			}
 		},
-		"submodule's remote pack": func(b *testbed) {
+		"alternates of a submodule": func(b *testbed) {
 			b.submodule()
 			b.write(".git/modules/lib/objects/info/alternates", b.t.TempDir()+"\n")
 		},
@@ -176,6 +175,9 @@ func (b *testbed) submodule() (dir string) {
 	fix := lib.later()
 	lib.git("branch", "later", fix)
 	lib.git("checkout", "-q", "main")
+	if err := os.MkdirAll(filepath.Join(b.dir, ".git/modules"), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
 	b.git("clone", "-q", "--no-checkout", "--separate-git-dir", filepath.Join(b.dir, ".git/modules/lib"), "file://"+lib.dir, filepath.Join(b.t.TempDir(), "w"))
 	b.git("--git-dir", ".git/modules/lib", "update-ref", "--no-deref", "HEAD", lib.base)
 	return filepath.Join(b.dir, ".git/modules/lib")

@@ -49,6 +49,11 @@ func State(parent llb.State, spec images.InstanceSpec) llb.State {
 	if spec.Env.Language == "py" {
 		s = base.Run(s, prepare(spec)+"python - <<'EVALRUN_END'\n"+wheelhouse+"\nEVALRUN_END\n", "build requirements for offline installs")
 	}
+	if spec.Env.Language == "go" {
+		// The install step fetches what it compiles; hidden tests may compile more.
+		s = base.Run(s, `find . -name go.mod -not -path '*/testdata/*' -not -path '*/vendor/*' -execdir go mod download \;`+"\n",
+			"fetch modules "+spec.InstanceID)
+	}
 	// One shell for all steps: they may set variables for one another.
 	if steps := append(append([]string{}, spec.PreInstall...), spec.Install...); len(steps) > 0 {
 		s = base.Run(s, prepare(spec)+strings.Join(steps, "\n")+"\n", "install "+spec.InstanceID)

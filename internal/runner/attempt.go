@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,10 +125,19 @@ func (r *Runner) decide(ctx context.Context, worker int, rd ready, a *reports.At
 		}
 		return nil
 	}
-	died := 0
+	return r.tryAll(ctx, worker, rd, prepared, a, files)
+}
+
+// tryAll tries until the attempt has an outcome. Trouble of the engine is tried
+// again, and then told as such; it is never a result of the patch.
+func (r *Runner) tryAll(ctx context.Context, worker int, rd ready, prepared patch.Prepared, a *reports.Attempt, files reports.InstanceFiles) error {
+	before, troubles, died := *a, slices.Clone(a.Warnings), 0
 	for try := 1; ; try++ {
+		*a = before
+		a.Warnings = slices.Clone(troubles)
 		t := &trial{r: r, worker: worker, job: rd.job, image: rd.image, patch: prepared, limits: r.limits(rd.job), a: a, files: files}
 		err := t.run(ctx)
+		var stop error
 		switch {
 		case err == nil:
 			r.failures.Store(0)
@@ -136,21 +146,21 @@ func (r *Runner) decide(ctx context.Context, worker int, rd ready, a *reports.At
 			a.Outcome = ""
 			return nil
 		case errors.Is(err, sandbox.ErrDead):
-			// Once may be the host's doing. Twice at the same place is the tests'.
+			// Once may be the host's doing. Twice is the tests'.
 			if died++; died == 2 {
-				r.failures.Store(0)
-				a.Outcome, a.Reason = grading.Unresolved, "the tests ended their own sandbox, twice"
+				a.Outcome, a.Reason = grading.Unresolved, "the sandbox died of what ran in it, twice: "+err.Error()
 				return nil
 			}
 		case isStorage(err):
 			return fmt.Errorf("instance %s: %w", a.InstanceID, err)
+		default:
+			stop = r.engineFailed(err)
 		}
-		stop := r.engineFailed(err)
 		if try == engineTries || stop != nil {
 			a.Outcome, a.Reason = grading.InfraFailed, err.Error()
 			return stop
 		}
-		a.Warnings = append(a.Warnings, fmt.Sprintf("try %d: %v", try, err))
+		troubles = append(troubles, fmt.Sprintf("try %d: %v", try, err))
 		r.o.Observer.Worker(worker, fmt.Sprintf("%s engine trouble, try %d", a.InstanceID, try+1))
 		if err := pause(ctx, time.Duration(try*try)*time.Second); err != nil {
 			a.Outcome = ""

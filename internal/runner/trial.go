@@ -41,7 +41,6 @@ type trial struct {
 
 // run fills in the attempt's record. A nil error means that it has an outcome.
 func (t *trial) run(ctx context.Context) (err error) {
-	t.a.Phases, t.a.Patch.Tries = nil, nil
 	restore, err := t.restoreScript()
 	if err != nil {
 		// The row's own paths: not the patch's doing, and no use trying again.

@@ -35,11 +35,26 @@ func (t *trial) grade(ctx context.Context) error {
 		return err
 	}
 	t.a.Verdict = &verdict
-	t.a.Outcome, t.a.Reason = t.outcome(&verdict)
+	missing := ""
+	if !verdict.Found && verdict.Statuses.Len() == 0 {
+		last := where
+		last.start = max(last.start, last.end-offlineScan)
+		text, err := t.readRegion(last)
+		if err != nil {
+			return err
+		}
+		missing = grading.OfflineSign(text)
+	}
+	t.a.Outcome, t.a.Reason = t.outcome(&verdict, missing)
 	return nil
 }
 
-func (t *trial) outcome(v *grading.Report) (grading.Outcome, string) {
+// offlineScan is how much of the end of a log without results is searched for
+// signs of the missing network.
+const offlineScan = 1 << 20
+
+// outcome decides whose doing it was. missing is what the tests could not fetch.
+func (t *trial) outcome(v *grading.Report, missing string) (grading.Outcome, string) {
 	switch {
 	case v.Resolved:
 		return grading.Resolved, ""
@@ -49,10 +64,22 @@ func (t *trial) outcome(v *grading.Report) (grading.Outcome, string) {
 		return grading.Unresolved, v.Reason
 	case v.InfraFailure():
 		return grading.Ungradeable, v.Reason + "; the log shows " + v.InfraClass
+	case missing != "":
+		return grading.Ungradeable, "no test ran, and the image lacks what the tests wanted to fetch: " + missing
 	case v.Statuses.Len() == 0 && t.testExit != 0 && logparse.Known(t.job.Recipe.Evaluation.LogParser):
 		// The tests could not even start. With an image whose gold patch passes
 		// that is the patch's doing: it broke the build or the import.
 		return grading.Unresolved, fmt.Sprintf("no test ran: the test command exited with %d", t.testExit)
 	}
 	return grading.Ungradeable, v.Reason
+}
+
+func (t *trial) readRegion(r region) (string, error) {
+	in, err := t.log.section(r)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(in)
+	return string(text), err
 }

@@ -202,10 +202,10 @@ func TestPull(t *testing.T) {
 	ctx := context.Background()
 	r := newRegistry(t)
 	tests := []struct {
-		name   string
-		login  string // the registry wants it
-		have   string // docker's configuration has it
-		faults []string
+		name    string
+		login   string // the registry wants it
+		have    string // docker's configuration has it
+		faults  []string
 		missing bool
 		works   bool
 		waits   int

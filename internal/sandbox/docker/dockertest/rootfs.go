@@ -17,7 +17,7 @@ import (
 // tools are what tests and our own scripts call inside.
 var tools = []string{
 	"bash", "sh", "git", "patch", "tar", "sed", "grep", "find", "xargs", "setsid",
-	"[", "base64", "basename", "cat", "chmod", "cp", "cut", "date", "dd", "dirname", "env", "false", "head", "id", "ln", "ls", "mkdir",
+	"[", "base64", "basename", "cat", "chmod", "cmp", "cp", "cut", "date", "dd", "dirname", "env", "false", "head", "id", "ln", "ls", "mkdir",
 	"mktemp", "mv", "printf", "pwd", "rm", "rmdir", "seq", "sha256sum", "sleep", "sort", "stat", "tail", "test", "touch", "tr", "true",
 	"uname", "uniq", "wc", "yes",
 }
