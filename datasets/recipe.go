@@ -44,6 +44,13 @@ type Environment struct {
 
 	// Commands run last, as root, network on.
 	Commands []string `json:"commands,omitempty"`
+
+	// Env is set for the install step and the tests, as NAME=value.
+	Env []string `json:"env,omitempty"`
+
+	// Deviations say in words where this is not what the dataset pins. They are
+	// reported with every attempt.
+	Deviations []string `json:"deviations,omitempty"`
 }
 
 // Evaluation is how the tests of one instance are run once its patch is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -79,6 +80,7 @@ func missingSubmodules(parent string, submodules []mirror.Submodule) []string {
 func (r *Resolver) environment(ctx context.Context, repository string, inst *datasets.Instance, e datasets.Environment) (EnvSpec, error) {
 	spec := EnvSpec{
 		Language: e.Language, Version: e.Version, Apt: e.Apt, Pip: e.Pip, PipLate: e.PipLate, Commands: e.Commands,
+		Vars: e.Env, Deviations: slices.Clone(e.Deviations),
 	}
 	source := r.Base
 	if e.Base != "" && !r.BaseForced {

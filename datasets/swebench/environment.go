@@ -64,6 +64,9 @@ func setUp(inst *datasets.Instance, repo *repository, spec *spec) (datasets.Reci
 		env.Apt = appendNew(env.Apt, "jq")
 	}
 	recipe.Environment = env
+	if strings.EqualFold(inst.Repo, matplotlib) {
+		matplotlibLibraries(&recipe)
+	}
 	return recipe, nil
 }
 

@@ -215,8 +215,8 @@ func TestLooksTransient(t *testing.T) {
 		"ERROR: No matching distribution found for nosuch==1":                              false,
 		"error: command 'gcc' failed with exit status 1":                                   false,
 		"E: Unable to locate package nosuch":                                               false,
-		"404 Not Found": false,
-		"":              false,
+		"404 Not Found":                                                                    false,
+		"":                                                                                 false,
 	} {
 		if got := looksTransient(&Error{Tail: "  | " + tail, Err: errors.New("exit code: 1")}); got != want {
 			t.Errorf("%q: %v", tail, got)

@@ -62,6 +62,10 @@ func State(parent llb.State, spec images.EnvSpec) llb.State {
 
 // Env is the environment the layer adds to the base's.
 func Env(spec images.EnvSpec) []string {
+	return append(languageEnv(spec), spec.Vars...)
+}
+
+func languageEnv(spec images.EnvSpec) []string {
 	const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	switch spec.Language {
 	case "go":
