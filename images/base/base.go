@@ -56,7 +56,8 @@ func State(spec images.BaseSpec) (llb.State, error) {
 
 func source(spec images.BaseSpec) (llb.State, error) {
 	switch spec.Source.Kind {
-	case "debian", "rootfs":
+	case "debian", "rootfs", "oci-layout":
+		// All three are a tar by now: solvers inside older daemons cannot read a layout.
 		// Unpacking is left to the solver, so that owners, devices and links of the
 		// tar survive whoever runs evalrun.
 		tar := llb.Local(RootFSName, llb.IncludePatterns([]string{RootFSFile}),
@@ -67,10 +68,6 @@ func source(spec images.BaseSpec) (llb.State, error) {
 		// By name: the builder has put it into the engine's store, where the digest
 		// may be one that no registry knows.
 		return llb.Image(spec.Source.Ref, llb.ResolveModePreferLocal, llb.WithCustomName("image "+spec.Source.Ref)), nil
-	case "oci-layout":
-		// The layout is read on this side and arrives as a root file system tar:
-		// solvers inside older daemons cannot read one.
-		return llb.State{}, fmt.Errorf("base %s: an OCI layout must be flattened first", spec.Source)
 	}
 	return llb.State{}, fmt.Errorf("base %s: unknown kind", spec.Source)
 }

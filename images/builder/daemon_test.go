@@ -71,19 +71,20 @@ func (k *kit) run(name string, args ...string) string {
 // completed adds to the test image what building calls and grading does not.
 func (k *kit) completed(image string) string {
 	k.t.Helper()
-	ref := strings.Replace(image, "evalrun/test:", "evalrun/test-base:", 1)
+	ref := strings.Replace(image, "evalrun/test:", "evalrun/test-base:", 1) + "-3"
 	if exec.Command("docker", "image", "inspect", ref).Run() == nil {
 		return ref
 	}
+	// docker cp makes no folders but those it copies.
+	stage := k.t.TempDir()
+	core := k.run("git", "--exec-path")
+	for _, path := range []string{"/usr/bin/chown", "/usr/bin/comm", core + "/git-submodule", core + "/git-sh-setup", core + "/git-sh-i18n"} {
+		k.run("mkdir", "-p", filepath.Join(stage, filepath.Dir(path)))
+		k.run("cp", "-L", path, filepath.Join(stage, path))
+	}
 	id := k.run("docker", "create", image, "true")
 	defer k.run("docker", "rm", id)
-	for _, tool := range []string{"chown", "comm"} {
-		path, err := exec.LookPath(tool)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		k.run("docker", "cp", "-L", path, id+":/usr/bin/"+tool)
-	}
+	k.run("docker", "cp", stage+"/.", id+":/")
 	k.run("docker", "commit", id, ref)
 	return ref
 }
@@ -482,7 +483,7 @@ func TestSubmoduleInTheImage(t *testing.T) {
 	img := k.build(b, spec)
 	// What official scripts do, without network.
 	out := k.inside(img, "git submodule update --init && cat 'vendor/my lib/a.txt' && git status --porcelain && git -C 'vendor/my lib' log --format=%H")
-	if out != "library"+pinned && out != "library\n"+pinned {
+	if !strings.HasSuffix(out, "library"+pinned) {
 		t.Errorf("inside: %q", out)
 	}
 }
@@ -508,7 +509,7 @@ func TestRootFSBase(t *testing.T) {
 			spec.Env.Base = images.BaseSpec{Source: source, Digest: digest, Platform: "linux/amd64"}
 			img := k.build(b, spec)
 			t.Cleanup(func() { exec.Command("docker", "rmi", "-f", images.Reference(images.Base, spec.Env.Base.Key())).Run() })
-			if out := k.inside(img, "cat a.txt; id -u nonroot"); out != "one1000" && out != "one\n1000" {
+			if out := k.inside(img, "cat a.txt; id -u nonroot"); out != "one1000" {
 				t.Errorf("inside: %s", out)
 			}
 		})

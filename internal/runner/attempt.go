@@ -60,9 +60,17 @@ func (r *Runner) key(rd ready) string {
 	l := r.limits(rd.job)
 	return cache.NewKey("attempt").Int("grading", gradingRevision).
 		String("patch", patchHash(rd.job.Prediction)).String("row", rd.job.Instance.Hash()).
-		String("rules", string(r.o.Rules)).String("image", rd.image.Digest).
+		Strings("evaluation", evaluationOf(rd.job.Recipe.Evaluation)).String("rules", string(r.o.Rules)).String("image", rd.image.Digest).
 		Int("memory", l.Sandbox.MemoryBytes).Int("pids", l.Sandbox.Pids).Int("cpus", int64(l.Sandbox.CPUs*1000)).
 		Int("disk", l.Sandbox.DiskBytes).Int("timeout", int64(l.Timeout)).Int("output", l.OutputBytes).Sum()
+}
+
+// evaluationOf is what is run: derived from the row, and so not in its hash.
+func evaluationOf(e datasets.Evaluation) []string {
+	if e.Whole {
+		return []string{"whole", e.Script, e.LogParser, e.EvalType}
+	}
+	return append([]string{"phases", e.Prelude, e.Setup, e.Build, e.Test, e.TestPatch, e.LogParser, e.EvalType}, e.ResetFiles...)
 }
 
 // reusable returns the record of an earlier call that still holds: the same
