@@ -34,8 +34,8 @@ func sampleInstance() InstanceSpec {
 func TestKeysGolden(t *testing.T) {
 	for name, test := range map[string][2]string{
 		"base":     {sampleBase().Key(), "40c51a864f9980e4628c553d77171a53bf9b02b872df5e48667d0b049f09f3ae"},
-		"env":      {sampleEnv().Key(), "83821fff9ef38bc74c77780ded418dd7bbfea97dbc2f1816ce95d976c1dbc906"},
-		"instance": {sampleInstance().Key(), "33eaab832db5a944dd2c59d6e95cf2cd8adf94a8ccd0b56a32dcd6c06c9835f0"},
+		"env":      {sampleEnv().Key(), "40dec4966868ec781883137e03772e4920c38b0bb1a83a02489a5dd974982a08"},
+		"instance": {sampleInstance().Key(), "ffec05bf10853f395a33f67b488524579be51da3157de315b46fa4b6e724a4a3"},
 	} {
 		if test[0] != test[1] {
 			t.Errorf("%s key is %s, was %s", name, test[0], test[1])

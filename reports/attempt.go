@@ -20,11 +20,13 @@ type Attempt struct {
 	Reason        string          `json:"reason,omitempty"` // one line: why it ended so, and what to do
 	Verdict       *grading.Report `json:"verdict,omitempty"`
 
-	Image       string `json:"image,omitempty"`        // reference
-	ImageDigest string `json:"image_digest,omitempty"` // sha256:...
-	Network     string `json:"network,omitempty"`      // "none (verified)"
-	Rules       string `json:"rules"`
-	LogParser   string `json:"log_parser"`
+	Image       string   `json:"image,omitempty"`        // reference
+	ImageDigest string   `json:"image_digest,omitempty"` // sha256:...
+	History     string   `json:"history,omitempty"`      // what is known of commits after base_commit in the image
+	Deviations  []string `json:"deviations,omitempty"`   // where the environment is not the pinned one
+	Network     string   `json:"network,omitempty"`      // "none (verified)"
+	Rules       string   `json:"rules"`
+	LogParser   string   `json:"log_parser"`
 
 	Patch    PatchRecord   `json:"patch"`
 	Phases   []PhaseRecord `json:"phases,omitempty"`

@@ -29,8 +29,9 @@ type RunRecord struct {
 	Network  string       `json:"network"` // what the probe found: "none (verified)"
 	Workers  int          `json:"workers"`
 
-	ImageDigests     map[string]string `json:"image_digests"`     // instance -> sha256:…
-	PythonDeviations []string          `json:"python_deviations"` // where the pinned interpreter was not the one used
+	InstanceIDs  []string          `json:"instance_ids"`  // after selection, in the order of the dataset
+	ImageDigests map[string]string `json:"image_digests"` // instance -> sha256:…
+	Deviations   []string          `json:"deviations"`    // where an environment was not the pinned one
 }
 
 // RunSchema is the schema_version of run.json.
@@ -73,7 +74,8 @@ func (r RunRecord) complete() RunRecord {
 	r.SchemaVersion = RunSchema
 	r.CreatedAt = r.CreatedAt.UTC().Truncate(time.Second)
 	r.Models = notNil(r.Models)
-	r.PythonDeviations = notNil(r.PythonDeviations)
+	r.Deviations = notNil(r.Deviations)
+	r.InstanceIDs = notNil(r.InstanceIDs)
 	if r.Predictions == nil {
 		r.Predictions = []PredictionRecord{}
 	}

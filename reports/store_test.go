@@ -186,7 +186,7 @@ func TestRunRecord(t *testing.T) {
 		Models:      []string{"org/m"}, Instances: 2, Evalrun: "dev", Rules: "5.0.2",
 		Engine: EngineRecord{Name: "docker", Version: "20.10.24", APIVersion: "1.41", StorageDriver: "overlay2", Cgroup: "2"},
 		Kernel: "6.1", Platform: "linux/amd64", Limits: LimitsRecord{CPUs: 2}, Network: "none (verified)", Workers: 2,
-		ImageDigests: map[string]string{"a": "sha256:1"}, PythonDeviations: []string{"a: 3.9.25 for 3.9"},
+		InstanceIDs: []string{"a", "b"}, ImageDigests: map[string]string{"a": "sha256:1"}, Deviations: []string{"a: 3.9.25 for 3.9"},
 	}
 	if err := WriteRun(l, want); err != nil {
 		t.Fatal(err)

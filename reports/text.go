@@ -34,6 +34,15 @@ func SafeText(s string) string {
 	return b.String()
 }
 
+// SafeLines is SafeText for a text of several lines, which stay lines.
+func SafeLines(s string) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = SafeText(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Clip cuts a text that needs more than width columns and ends it with "…".
 func Clip(s string, width int) string {
 	if displayWidth(s) <= width {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -37,7 +38,11 @@ func (d *display) built(ev builder.Event) {
 	switch {
 	case ev.Done && ev.Err != nil:
 		d.progress.Worker(builderLine, "")
-		d.progress.Note(fmt.Sprintf("%s failed after %.0f s:\n%s", what, ev.Seconds, reports.SafeText(ev.Err.Error())))
+		d.progress.Note(fmt.Sprintf("%s failed after %.0f s: %v", what, ev.Seconds, ev.Err))
+		var failed *builder.Error
+		if errors.As(ev.Err, &failed) && failed.Log != "" {
+			d.progress.Note("  the whole log: " + failed.Log)
+		}
 	case ev.Done && !ev.Cached:
 		d.progress.Worker(builderLine, "")
 		d.progress.Note(fmt.Sprintf("%s built in %.1f s", what, ev.Seconds))
@@ -64,10 +69,14 @@ func (p *probingImages) Image(ctx context.Context, inst *datasets.Instance) (run
 		return img, err
 	}
 	p.once.Do(func() {
-		text, err := p.engine.ProbeNetwork(ctx, img.Ref)
+		text, err := p.engine.ProbeNetwork(ctx, img.Digest)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.text, p.err = text, err
+		p.text = text
+		if err != nil {
+			// Nothing may run in a sandbox that is not cut off.
+			p.err = fmt.Errorf("%w: %w", runner.ErrEndRun, err)
+		}
 	})
 	return img, p.err
 }

@@ -26,7 +26,7 @@ const (
 	exitUsage         = 2
 	exitNotEvaluated  = 3
 	exitInterrupted   = 130
-	exitCodesHelp     = "Exit codes: 0 fine, 1 a gate or comparison says no, 2 wrong usage or input, 3 not everything could be evaluated, 130 interrupted."
+	exitCodesHelp     = "Exit codes: 0 fine, 1 an outcome of the demo is not the expected one (demo --check), 2 wrong usage or input, 3 not everything could be evaluated, 130 interrupted."
 	memoryLimit       = 96 << 20 // soft: above it the collector works harder
 	descriptionOfTool = "Grades patches written by coding agents: images base -> env -> instance, containers without network, FAIL_TO_PASS and PASS_TO_PASS."
 )
@@ -66,49 +66,40 @@ type env struct {
 
 func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
 
-func realMain(args []string, stdout, stderr io.Writer) int {
-	debug.SetMemoryLimit(memoryLimit)
+func realMain(args []string, stdout, stderr io.Writer) (code int) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
 	ctx, stop := interruptible(stderr)
 	defer stop()
-	code := exitFine
+	defer func() {
+		// kong ends --help through Exit; any other panic is a fault of ours.
+		switch p := recover().(type) {
+		case nil:
+		case exitPanic:
+			code = int(p)
+		default:
+			panic(p)
+		}
+	}()
 	var c cli
 	parser, err := kong.New(&c,
 		kong.Name("evalrun"), kong.Description(descriptionOfTool+"\n\n"+exitCodesHelp),
-		kong.Writers(stdout, stderr), kong.UsageOnError(),
+		kong.Writers(stdout, stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.Exit(func(c int) { panic(exitPanic(c)) }),
-		kong.Vars{"version": version},
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "evalrun:", err)
 		return exitUsage
 	}
-	defer func() {
-		// kong ends --help through Exit.
-		if p, ok := recover().(exitPanic); ok {
-			code = int(p)
-		}
-	}()
-	func() {
-		defer func() {
-			if p := recover(); p != nil {
-				e, ok := p.(exitPanic)
-				if !ok {
-					panic(p)
-				}
-				code = int(e)
-			}
-		}()
-		kctx, err := parser.Parse(args)
-		if err != nil {
-			fmt.Fprintln(stderr, "evalrun:", err)
-			fmt.Fprintln(stderr, "Run `evalrun --help`, or `evalrun COMMAND --help` for examples.")
-			code = exitUsage
-			return
-		}
-		code = exitCode(ctx, kctx.Run(&env{ctx: ctx, stdout: stdout, stderr: stderr}), stderr)
-	}()
-	return code
+	kctx, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintln(stderr, "evalrun:", reports.SafeLines(err.Error()))
+		fmt.Fprintln(stderr, "Run `evalrun --help`, or `evalrun COMMAND --help` for examples.")
+		return exitUsage
+	}
+	return exitCode(ctx, kctx.Run(&env{ctx: ctx, stdout: stdout, stderr: stderr}), stderr)
 }
 
 type exitPanic int
@@ -120,7 +111,7 @@ func exitCode(ctx context.Context, err error, stderr io.Writer) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.err != nil {
-			fmt.Fprintln(stderr, "evalrun:", reports.SafeText(exit.err.Error()))
+			fmt.Fprintln(stderr, "evalrun:", reports.SafeLines(exit.err.Error()))
 		}
 		return exit.code
 	}
@@ -128,22 +119,30 @@ func exitCode(ctx context.Context, err error, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "evalrun: interrupted")
 		return exitInterrupted
 	}
-	fmt.Fprintln(stderr, "evalrun:", err)
+	fmt.Fprintln(stderr, "evalrun:", reports.SafeLines(err.Error()))
 	return exitUsage
 }
 
-// interruptible returns a context that ends at the first Ctrl-C or SIGTERM.
+// interruptible returns a context that ends at the first Ctrl-C or SIGTERM. The
+// second one ends the program at once: an engine that hangs must not hold it.
 func interruptible(stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 1)
+	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() {
-		select {
-		case s := <-signals:
-			fmt.Fprintf(stderr, "\nevalrun: %s: stopping, and removing what runs (this takes a moment)\n", s)
-			cancel(errInterrupted)
-		case <-done:
+		for first := true; ; first = false {
+			select {
+			case s := <-signals:
+				if !first {
+					fmt.Fprintln(stderr, "\nevalrun: stopped at once; containers may be left: `evalrun clean` removes them")
+					os.Exit(exitInterrupted)
+				}
+				fmt.Fprintf(stderr, "\nevalrun: %s: stopping, and removing what runs (this takes a moment; once more to stop at once)\n", s)
+				cancel(errInterrupted)
+			case <-done:
+				return
+			}
 		}
 	}()
 	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"github.com/evalrun/evalrun/internal/mirror"
 	"github.com/evalrun/evalrun/internal/provision"
 	"github.com/evalrun/evalrun/internal/toolchain"
+	"github.com/evalrun/evalrun/reports"
 )
 
 // datasetFlags say which instances.
@@ -61,7 +61,7 @@ func showWarnings(w io.Writer, warnings datasets.Problems) {
 			fmt.Fprintf(w, "warning: … and %d more\n", len(warnings)-maxWarnings)
 			return
 		}
-		fmt.Fprintln(w, "warning:", p)
+		fmt.Fprintln(w, "warning:", reports.SafeText(p.String()))
 	}
 }
 
@@ -133,7 +133,7 @@ func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Ins
 	return &provision.Provider{
 		Mode: provision.Mode(f.Images), Namespace: f.Namespace, Tag: f.Tag, HasRepos: len(f.RepoMirror) > 0 || f.CloneFrom != "",
 		Resolver: &images.Resolver{
-			Base: base, BaseForced: f.Base != "", Platform: "linux/" + runtime.GOARCH, BaseDigest: b.BaseDigest,
+			Base: base, BaseForced: f.Base != "", Platform: eng.Platform(), Memo: filepath.Join(f.cacheDir(), "digests"), BaseDigest: b.BaseDigest,
 			Conda: conda, Interpreters: interpreters, HostSuite: images.HostSuite(), Nearest: f.Python == "nearest", Mirrors: mirrors,
 		},
 		Builder: b, Store: eng.Images, Lock: lock, Recipes: recipes,

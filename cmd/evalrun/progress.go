@@ -138,14 +138,14 @@ func (p *progress) Done(instance, outcome string, seconds float64) {
 	p.draw()
 }
 
-// Note writes a line of its own, above the bar if there is one.
+// Note writes lines of its own, above the bar if there is one.
 func (p *progress) Note(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return
 	}
-	p.line(reports.SafeText(text))
+	p.line(reports.SafeLines(text))
 	p.draw()
 }
 

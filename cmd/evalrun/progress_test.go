@@ -64,7 +64,7 @@ func TestPlainLines(t *testing.T) {
 		var out bytes.Buffer
 		p := newProgress(&out, false, 80, 10)
 		p.Worker(1, "sympy__sympy-22005 tests")
-		p.Note("a note\x1b[31m\nin one line")
+		p.Note("a note\x1b[31m\nin two lines")
 		p.Done("a__b-1", "resolved", 12.34)
 		p.Done("evil\x1b[2J", "out_of_memory", 0)
 		time.Sleep(31 * time.Second)
@@ -76,7 +76,8 @@ func TestPlainLines(t *testing.T) {
 		p.Done("late", "resolved", 1)
 		p.Note("late")
 		p.Worker(1, "late")
-		want := `a note\x1b[31m in one line
+		want := `a note\x1b[31m
+in two lines
 [ 1/10] resolved      a__b-1  12.3s
 [ 2/10] out_of_memory evil\x1b[2J  0.0s
 [2/10] still running: w1 sympy__sympy-22005 tests 30s

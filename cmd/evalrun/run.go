@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/evalrun/evalrun/cache"
@@ -27,7 +27,7 @@ type runCmd struct {
 	Output        string     `name:"out" default:"." placeholder:"DIR" help:"Folder for logs/ and the run summaries."`
 	ReportDir     string     `placeholder:"DIR" help:"Folder for the run summaries, when not --out."`
 	Rules         string     `default:"swebench-5" help:"Grading rules: swebench-5, swebench-4.1 or strict."`
-	Script        string     `enum:"phases,whole" default:"phases" help:"Run evaluation scripts phase by phase, each with a status of its own, or whole and unmodified."`
+	Script        string     `enum:"phases,whole" default:"phases" help:"Run evaluation scripts phase by phase, each with a status of its own, or whole, in one process."`
 	NoCache       bool       `help:"Run again what an earlier call of this run has already graded."`
 	Model         string     `placeholder:"NAME" help:"Model name of a folder of patches, or of predictions that name none."`
 	AllowUnknown  bool       `help:"Predictions for instances the dataset does not have are left out, not refused."`
@@ -49,6 +49,14 @@ func (runCmd) Help() string {
 
 // Run grades the predictions, one run per model.
 func (c *runCmd) Run(e *env) error {
+	rules, err := grading.ParseRules(c.Rules)
+	if err != nil {
+		return err
+	}
+	limits, err := c.limits()
+	if err != nil {
+		return err
+	}
 	ds, selected, err := c.load(e, c.cacheDir())
 	if err != nil {
 		return err
@@ -60,7 +68,17 @@ func (c *runCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return c.grade(e, ds, selected, sets, records)
+	return c.grade(e, job{ds, selected, sets, records, rules, limits})
+}
+
+// job is what a run is asked to do, read and checked.
+type job struct {
+	dataset  *datasets.Dataset
+	selected []datasets.Instance
+	sets     []datasets.PredictionSet
+	records  []reports.PredictionRecord
+	rules    grading.Rules
+	limits   runner.Limits
 }
 
 func (c *runCmd) predictions(e *env, ds *datasets.Dataset) ([]datasets.PredictionSet, []reports.PredictionRecord, error) {
@@ -89,15 +107,20 @@ func (c *runCmd) predictions(e *env, ds *datasets.Dataset) ([]datasets.Predictio
 
 // plan is the jobs of a run, in the order they are made.
 type plan struct {
-	jobs   []runner.Job
-	ids    []string                         // of the selected instances
-	byName map[string][]datasets.Prediction // model -> predictions of selected instances
+	jobs      []runner.Job
+	ids       []string            // of the selected instances
+	predicted map[string][]string // model -> ids of all its predictions, selected or not
 }
 
 func (c *runCmd) plan(selected []datasets.Instance, sets []datasets.PredictionSet, recipes map[string]*datasets.Recipe) plan {
-	p := plan{byName: map[string][]datasets.Prediction{}}
+	p := plan{predicted: map[string][]string{}}
 	for i := range selected {
 		p.ids = append(p.ids, selected[i].ID)
+	}
+	for _, set := range sets {
+		for i := range set.Predictions {
+			p.predicted[set.Model] = append(p.predicted[set.Model], set.Predictions[i].InstanceID)
+		}
 	}
 	predicted := map[string]map[string]*datasets.Prediction{}
 	for s := range sets {
@@ -115,22 +138,19 @@ func (c *runCmd) plan(selected []datasets.Instance, sets []datasets.PredictionSe
 			if !ok {
 				continue
 			}
-			p.byName[model] = append(p.byName[model], *pred)
 			p.jobs = append(p.jobs, runner.Job{Instance: &selected[i], Recipe: recipes[selected[i].ID], Prediction: pred})
 		}
 	}
 	return p
 }
 
-func (c *runCmd) grade(e *env, ds *datasets.Dataset, selected []datasets.Instance, sets []datasets.PredictionSet, preds []reports.PredictionRecord) error {
-	rules, err := grading.ParseRules(c.Rules)
+func (c *runCmd) grade(e *env, j job) error {
+	layout := c.layout(j)
+	unlock, err := holdRun(e.ctx, layout, c.RunID)
 	if err != nil {
 		return err
 	}
-	limits, err := c.limits()
-	if err != nil {
-		return err
-	}
+	defer unlock()
 	eng, err := openEngine(e.ctx, c.Engine)
 	if err != nil {
 		return err
@@ -142,38 +162,40 @@ func (c *runCmd) grade(e *env, ds *datasets.Dataset, selected []datasets.Instanc
 		fmt.Fprintf(e.stderr, "removed %d containers that an earlier run left behind\n", swept)
 	}
 	ui := &display{}
-	provider, err := c.provider(e, eng, selected, ui.built)
+	provider, err := c.provider(e, eng, j.selected, ui.built)
 	if err != nil {
 		return err
 	}
-	p := c.plan(selected, sets, provider.Recipes)
-	terminal, width := terminalOf(e.stderr)
-	ui.progress = newProgress(e.stderr, terminal, width, len(p.jobs))
-	images := &probingImages{Provider: provider, engine: eng}
-	if limits.Sandbox.CPUs == 0 {
-		limits.Sandbox.CPUs = max(1, float64(eng.Info.CPUs)/float64(c.workers()))
-	}
-	layout := c.layout(ds, sets)
-	unlock, err := holdRun(e.ctx, layout, c.RunID)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	if c.Script == "whole" {
 		for _, recipe := range provider.Recipes {
 			recipe.Evaluation.Whole = recipe.Evaluation.Script != ""
 		}
 	}
+	p := c.plan(j.selected, j.sets, provider.Recipes)
+	if j.limits.Sandbox.CPUs == 0 {
+		j.limits.Sandbox.CPUs = max(1, float64(eng.Info.CPUs)/float64(c.workers()))
+	}
+	record := c.record(j, eng)
+	// Before anything runs: a run that is killed can still be shown.
+	if err := reports.WriteRun(layout, record); err != nil {
+		return err
+	}
+	terminal, width := terminalOf(e.stderr)
+	ui.progress = newProgress(e.stderr, terminal, width, len(p.jobs))
+	images := &probingImages{Provider: provider, engine: eng}
 	r := runner.New(runner.Options{
 		RunID: c.RunID, Layout: layout, Driver: eng.Sandbox, Images: images, Observer: ui, Workers: c.workers(), Builders: c.Builders,
-		Limits: limits, Rules: rules, Unenforced: eng.Unenforced(), Network: images.found, Earlier: c.earlier(e, layout, sets),
+		Limits: j.limits, Rules: j.rules, Unenforced: eng.Unenforced(), Network: images.found, Earlier: c.earlier(e, layout, j.sets),
 	})
-	started := time.Now()
 	attempts, runErr := r.Run(e.ctx, p.jobs)
 	ui.progress.Close()
-	record := c.record(ds, eng, preds, sets, started, limits)
-	record.Instances, record.Network = len(selected), images.found()
-	if err := c.write(e, layout, ds, p, &record, attempts, width); err != nil {
+	record.Network = images.found()
+	leftovers := &reports.Leftovers{}
+	for _, left := range r.Leftovers() {
+		leftovers.Containers = append(leftovers.Containers, left.InstanceID)
+		fmt.Fprintf(e.stderr, "warning: %s (`evalrun clean` tries again)\n", reports.SafeText(left.Err.Error()))
+	}
+	if err := c.write(e, layout, p, &record, attempts, leftovers, width); err != nil {
 		return err
 	}
 	return c.verdict(e, attempts, runErr)
@@ -225,12 +247,12 @@ func (c *runCmd) limits() (runner.Limits, error) {
 	return l, errors.Join(errs...)
 }
 
-func (c *runCmd) layout(ds *datasets.Dataset, sets []datasets.PredictionSet) reports.Layout {
+func (c *runCmd) layout(j job) reports.Layout {
 	var models []string
-	for _, s := range sets {
+	for _, s := range j.sets {
 		models = append(models, s.Model)
 	}
-	return reports.Layout{Root: c.Output, ReportDir: c.ReportDir}.WithNames(models, ds.IDs())
+	return reports.Layout{Root: c.Output, ReportDir: c.ReportDir}.WithNames(models, j.dataset.IDs())
 }
 
 // earlier are the records a previous call of this run has left.
@@ -251,10 +273,12 @@ func (c *runCmd) earlier(e *env, layout reports.Layout, sets []datasets.Predicti
 	return known
 }
 
-func (c *runCmd) record(ds *datasets.Dataset, eng *engine.Engine, preds []reports.PredictionRecord, sets []datasets.PredictionSet, started time.Time, limits runner.Limits) reports.RunRecord {
+func (c *runCmd) record(j job, eng *engine.Engine) reports.RunRecord {
+	limits := j.limits
 	r := reports.RunRecord{
-		RunID: c.RunID, CreatedAt: started, Dataset: reports.DatasetRecord{Name: ds.Name, Split: ds.Split, SHA256: ds.SHA256},
-		Predictions: preds, Evalrun: version, Rules: c.Rules, Kernel: eng.Info.Kernel, Platform: "linux/" + runtime.GOARCH, Workers: c.workers(),
+		RunID: c.RunID, CreatedAt: time.Now(), Dataset: reports.DatasetRecord{Name: j.dataset.Name, Split: j.dataset.Split, SHA256: j.dataset.SHA256},
+		Predictions: j.records, Instances: len(j.selected), Evalrun: version, Rules: string(j.rules),
+		Kernel: eng.Info.Kernel, Platform: eng.Platform(), Workers: c.workers(),
 		Engine: reports.EngineRecord{Name: eng.Name, Version: eng.Info.Version, APIVersion: eng.Info.APIVersion,
 			StorageDriver: eng.Info.StorageDriver, Cgroup: "v" + eng.Info.CgroupVersion},
 		Limits: reports.LimitsRecord{
@@ -262,26 +286,27 @@ func (c *runCmd) record(ds *datasets.Dataset, eng *engine.Engine, preds []report
 			OutputBytes: limits.OutputBytes, TimeoutSeconds: limits.Timeout.Seconds(), Unenforced: eng.Unenforced(),
 		},
 	}
-	for _, s := range sets {
+	for i := range j.selected {
+		r.InstanceIDs = append(r.InstanceIDs, j.selected[i].ID)
+	}
+	for _, s := range j.sets {
 		r.Models = append(r.Models, s.Model)
 	}
 	return r
 }
 
 // write puts down run.json and the summaries, and shows the results.
-func (c *runCmd) write(e *env, layout reports.Layout, ds *datasets.Dataset, p plan, record *reports.RunRecord, attempts []reports.Attempt, width int) error {
+func (c *runCmd) write(e *env, layout reports.Layout, p plan, record *reports.RunRecord, attempts []reports.Attempt, left *reports.Leftovers, width int) error {
 	record.ImageDigests = map[string]string{}
 	byModel := map[string][]reports.Attempt{}
-	seen := map[string]bool{}
 	for _, a := range attempts {
 		byModel[a.Model] = append(byModel[a.Model], a)
 		if a.ImageDigest != "" {
 			record.ImageDigests[a.InstanceID] = a.ImageDigest
 		}
-		for _, w := range a.Warnings {
-			if d, ok := strings.CutPrefix(w, "environment: "); ok && !seen[d] {
-				seen[d] = true
-				record.PythonDeviations = append(record.PythonDeviations, d)
+		for _, d := range a.Deviations {
+			if !slices.Contains(record.Deviations, d) {
+				record.Deviations = append(record.Deviations, d)
 			}
 		}
 	}
@@ -289,11 +314,7 @@ func (c *runCmd) write(e *env, layout reports.Layout, ds *datasets.Dataset, p pl
 		return err
 	}
 	for _, model := range record.Models {
-		var predicted []string
-		for _, pr := range p.byName[model] {
-			predicted = append(predicted, pr.InstanceID)
-		}
-		official := reports.NewOfficialRun(reports.OfficialInput{DatasetIDs: p.ids, PredictionIDs: predicted, Attempts: byModel[model], Leftovers: &reports.Leftovers{}})
+		official := reports.NewOfficialRun(reports.OfficialInput{DatasetIDs: p.ids, PredictionIDs: p.predicted[model], Attempts: byModel[model], Leftovers: left})
 		path, err := reports.WriteOfficialRun(layout, c.RunID, model, official)
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -47,6 +48,12 @@ func Open(ctx context.Context, name string) (*Engine, error) {
 		return nil, err
 	}
 	return &Engine{Name: "docker", Info: info, Images: c, Sandbox: c, Close: c.Close}, nil
+}
+
+// Platform is what the engine's containers run on, as in "linux/amd64".
+func (e *Engine) Platform() string {
+	arch := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[e.Info.Architecture]
+	return "linux/" + cmp.Or(arch, e.Info.Architecture)
 }
 
 // Unenforced are limits the engine cannot hold, in words.

@@ -68,6 +68,11 @@ func (p *Provider) Image(ctx context.Context, inst *datasets.Instance) (runner.I
 	if err != nil {
 		return runner.Image{}, err
 	}
+	if img.Env == nil { // a row's own Dockerfile says it
+		if img.Env, err = p.Store.ImageEnv(ctx, img.Ref); err != nil {
+			return runner.Image{}, err
+		}
+	}
 	return runner.Image{Ref: img.Ref, Digest: img.Digest, Env: img.Env, Deviations: img.Deviations}, nil
 }
 
@@ -109,29 +114,20 @@ func (p *Provider) pull(ctx context.Context, inst *datasets.Instance, ref string
 		p.pulled[ref] = one
 	}
 	p.mu.Unlock()
-	one.once.Do(func() { one.image, one.err = p.fetch(ctx, inst, ref) })
-	return one.image, one.err
+	one.once.Do(func() { one.image, one.err = p.fetch(ctx, ref) })
+	if one.err != nil {
+		return runner.Image{}, fmt.Errorf("instance %s: %w", inst.ID, one.err)
+	}
+	return one.image, nil
 }
 
-func (p *Provider) fetch(ctx context.Context, inst *datasets.Instance, ref string) (runner.Image, error) {
+func (p *Provider) fetch(ctx context.Context, ref string) (runner.Image, error) {
 	key := "pull " + ref
 	entry := images.LockEntry{Kind: images.Instance, Name: ref}
 	if err := p.Lock.Check(key, entry); err != nil {
 		return runner.Image{}, err
 	}
-	from := ref
-	if locked, ok := p.Lock.Lookup(key); ok && locked.Digest != "" {
-		// A tag may have moved since; the digest has not.
-		from = byDigest(ref, locked.Digest)
-	}
-	_, have, err := p.Store.Image(ctx, from)
-	if err == nil && !have {
-		err = p.Store.Pull(ctx, from)
-	}
-	if err != nil {
-		return runner.Image{}, fmt.Errorf("instance %s: %w", inst.ID, err)
-	}
-	id, _, err := p.Store.Image(ctx, from)
+	from, id, err := p.find(ctx, key, ref)
 	if err != nil {
 		return runner.Image{}, err
 	}
@@ -145,8 +141,35 @@ func (p *Provider) fetch(ctx context.Context, inst *datasets.Instance, ref strin
 	return runner.Image{Ref: from, Digest: id, Env: env}, err
 }
 
+// find makes sure the image is in the store, and returns the name to use and
+// its digest there.
+func (p *Provider) find(ctx context.Context, key, ref string) (from, id string, err error) {
+	id, have, err := p.Store.Image(ctx, ref)
+	if err != nil {
+		return "", "", err
+	}
+	if locked, ok := p.Lock.Lookup(key); ok && locked.Digest != "" && (!have || id != locked.Digest) {
+		// A tag may have moved since; the digest has not.
+		ref = byDigest(ref, locked.Digest)
+		if id, have, err = p.Store.Image(ctx, ref); err != nil {
+			return "", "", err
+		}
+	}
+	if have {
+		return ref, id, nil
+	}
+	if err := p.Store.Pull(ctx, ref); err != nil {
+		return "", "", err
+	}
+	if id, have, err = p.Store.Image(ctx, ref); err == nil && !have {
+		err = fmt.Errorf("image %s was pulled but is not in the engine's store", ref)
+	}
+	return ref, id, err
+}
+
+// byDigest is a reference with its tag, or its digest, replaced.
 func byDigest(ref, digest string) string {
-	name := ref
+	name, _, _ := strings.Cut(ref, "@")
 	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
 		name = name[:i]
 	}

@@ -29,9 +29,7 @@ func (r *Runner) attempt(ctx context.Context, worker int, rd ready) (*reports.At
 	a.Start = time.Now().UTC()
 	a.Network = r.o.Network()
 	a.Image, a.ImageDigest, a.Env = rd.image.Ref, rd.image.Digest, rd.image.Env
-	for _, d := range rd.image.Deviations {
-		a.Warnings = append(a.Warnings, "environment: "+d)
-	}
+	a.Deviations, a.History = rd.image.Deviations, rd.image.History
 	a.Key = r.key(rd)
 	if old := r.reusable(&a); old != nil {
 		return old, nil
@@ -119,10 +117,7 @@ func (r *Runner) decide(ctx context.Context, worker int, rd ready, a *reports.At
 		return nil
 	}
 	if rd.err != nil {
-		if ctx.Err() == nil {
-			a.Outcome, a.Reason = grading.BuildFailed, rd.err.Error()
-		}
-		return nil
+		return r.noImage(ctx, rd.err, a)
 	}
 	prepared, err := patch.Prepare(*rd.job.Prediction.Patch)
 	describePatch(a, prepared)
@@ -134,6 +129,23 @@ func (r *Runner) decide(ctx context.Context, worker int, rd ready, a *reports.At
 		return nil
 	}
 	return r.tryAll(ctx, worker, rd, prepared, a, files)
+}
+
+// noImage fills in the outcome of an attempt whose image could not be had.
+func (r *Runner) noImage(ctx context.Context, err error, a *reports.Attempt) error {
+	var engine *sandbox.EngineError
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, ErrEndRun):
+		a.Outcome, a.Reason = grading.InfraFailed, err.Error()
+		return err
+	case errors.As(err, &engine):
+		a.Outcome, a.Reason = grading.InfraFailed, err.Error()
+		return r.engineFailed(err)
+	}
+	a.Outcome, a.Reason = grading.BuildFailed, err.Error()
+	return nil
 }
 
 // tryAll tries until the attempt has an outcome. Trouble of the engine is tried
@@ -161,10 +173,10 @@ func (r *Runner) tryAll(ctx context.Context, worker int, rd ready, prepared patc
 			}
 		case isStorage(err):
 			return fmt.Errorf("instance %s: %w", a.InstanceID, err)
-		default:
+		case try == engineTries:
 			stop = r.engineFailed(err)
 		}
-		if try == engineTries || stop != nil {
+		if try == engineTries {
 			a.Outcome, a.Reason = grading.InfraFailed, err.Error()
 			return stop
 		}

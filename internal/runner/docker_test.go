@@ -47,10 +47,15 @@ func realJob(id, patch string, edits ...func(*runner.Job)) runner.Job {
 }
 
 func realOptions(t testing.TB, c *docker.Client, image string) runner.Options {
+	t.Helper()
+	digest, _, err := c.Image(context.Background(), image)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return runner.Options{
 		RunID: "run", Layout: reports.Layout{Root: t.TempDir()}, Driver: c, Observer: &observer{},
 		Images: &fakeImages{image: func(context.Context, *datasets.Instance) (runner.Image, error) {
-			return runner.Image{Ref: image, Digest: "sha256:x"}, nil
+			return runner.Image{Ref: image, Digest: digest}, nil
 		}},
 		Workers: 2, Builders: 1, Rules: grading.DefaultRules, Network: func() string { return "" },
 		Limits: runner.Limits{

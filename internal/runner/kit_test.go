@@ -140,6 +140,9 @@ func newKit(t *testing.T) *kit {
 	}
 	k.fake.OnExec = func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
 		name := path.Base(cmd.Argv[len(cmd.Argv)-1])
+		if name == "kill -KILL -1" { // what follows every set-up
+			return sandbox.Result{}, nil
+		}
 		k.mu.Lock()
 		k.ran = append(k.ran, box.Spec.Labels["evalrun.instance"]+"/"+name)
 		p, ok := k.phases[name]

@@ -153,7 +153,7 @@ func TestRecord(t *testing.T) {
 		return runner.Image{Ref: "ref", Digest: "sha256:d", Env: []string{"A=b"}, Deviations: []string{"Python 3.11 for 3.9"}}, nil
 	}
 	k.fake.OnUsage = func(box *sandboxtest.FakeSandbox) (sandbox.Usage, error) {
-		if box.Spec.Image != "ref" || box.Spec.Labels["mine"] != "too" || box.Spec.Labels["evalrun.run"] != "run" || box.Spec.Expiry.IsZero() {
+		if box.Spec.Image != "sha256:d" || box.Spec.Labels["mine"] != "too" || box.Spec.Labels["evalrun.run"] != "run" || box.Spec.Expiry.IsZero() {
 			t.Errorf("the sandbox was asked for as %+v", box.Spec)
 		}
 		return sandbox.Usage{PeakMemoryBytes: 5, CPUSeconds: 1.5, ThrottledSeconds: 0.5}, nil
@@ -164,6 +164,9 @@ func TestRecord(t *testing.T) {
 	k.phases["test.sh"] = takes(3*time.Second, prints(passing, 0))
 	a := k.one(t, job("a", setup))
 
+	if diff := cmp.Diff([]string{"Python 3.11 for 3.9"}, a.Deviations); diff != "" {
+		t.Errorf("deviations (-want +got):\n%s", diff)
+	}
 	if a.Network != "none (verified)" || a.Image != "ref" || a.ImageDigest != "sha256:d" || a.Rules != "swebench-5" || a.LogParser != "parse_log_pytest" || a.Seconds != 5 {
 		t.Errorf("%+v", a)
 	}
@@ -174,7 +177,6 @@ func TestRecord(t *testing.T) {
 		t.Errorf("usage: %+v", a.Usage)
 	}
 	want := []string{
-		"environment: Python 3.11 for 3.9",
 		"patch: creates x.py, which an untracked file of the image stood at",
 		"setup: command failed with status=1: pip install -e .",
 		"setup: command failed with status=127: tox",

@@ -36,6 +36,7 @@ type Image struct {
 	Digest     string
 	Env        []string // environment of its processes, for the record
 	Deviations []string // where the environment is not the pinned one
+	History    string   // what is known of commits after base_commit
 }
 
 // Images gives the image of an instance, building or pulling it if need be.
@@ -96,6 +97,9 @@ const gradeMemory = 64 << 20
 
 // ErrEngineGone ends a run whose engine fails every attempt.
 var ErrEngineGone = errors.New("the engine failed several attempts in a row")
+
+// ErrEndRun is wrapped by errors of Images after which no attempt may be made.
+var ErrEndRun = errors.New("the run cannot go on")
 
 // Runner runs the attempts of one run.
 type Runner struct {

@@ -128,7 +128,7 @@ func (t *trial) script(ctx context.Context, s *script) (patch.Result, string, er
 	t.addPhase(s.name, res, region{bytes: int64(out.total)})
 	switch {
 	case res.TimedOut:
-		return patch.Result{}, "", &sandbox.EngineError{Op: s.name, Err: fmt.Errorf("not done after %s", applyTimeout)}
+		return patch.Result{}, "", t.broken(s.name, fmt.Errorf("not done after %s", applyTimeout))
 	case res.DiskFull:
 		t.diskFull(s.name)
 		return patch.Result{}, "", nil
@@ -137,9 +137,26 @@ func (t *trial) script(ctx context.Context, s *script) (patch.Result, string, er
 	}
 	result, err := patch.ParseResult(s.nonce, out.String())
 	if err != nil {
-		return result, "", &sandbox.EngineError{Op: s.name, Err: err}
+		return result, "", t.broken(s.name, err)
 	}
 	return result, out.String(), nil
+}
+
+// broken is the error of a script of ours that could not do its work. Once code
+// of the model has run, it may have broken the tools the script uses, and the
+// engine is not to blame before the same happened twice.
+func (t *trial) broken(name string, err error) error {
+	if t.modelRan {
+		return fmt.Errorf("%s: %w: %w", name, sandbox.ErrDead, err)
+	}
+	return &sandbox.EngineError{Op: name, Err: err}
+}
+
+// quiet ends what the set-up has left running, so that nothing of the model's
+// works on while the test files are restored.
+func (t *trial) quiet(ctx context.Context) error {
+	_, err := t.box.Exec(ctx, sandbox.Command{Argv: []string{"/bin/sh", "-c", "kill -KILL -1"}, Dir: "/", Timeout: applyTimeout})
+	return err
 }
 
 func lastLine(s string) string {

@@ -37,6 +37,7 @@ type trial struct {
 	deadline time.Time
 	test     region
 	testExit int
+	modelRan bool // code of the model has run in the sandbox
 }
 
 // run fills in the attempt's record. A nil error means that it has an outcome.
@@ -116,7 +117,7 @@ func (t *trial) spec() sandbox.Spec {
 		labels[k] = v
 	}
 	return sandbox.Spec{
-		Image: t.image.Ref, Name: t.a.InstanceID, Labels: labels, Limits: t.limits.Sandbox,
+		Image: t.image.Digest, Name: t.a.InstanceID, Labels: labels, Limits: t.limits.Sandbox,
 		Expiry: time.Now().Add(t.limits.Timeout + 2*applyTimeout + time.Hour),
 	}
 }
@@ -132,7 +133,11 @@ func (t *trial) phases(ctx context.Context, apply, restore *script) (done bool, 
 		return t.phase(ctx, "eval", "", exitCodeRecorded(e.Script))
 	}
 	if e.Setup != "" {
+		t.modelRan = true
 		if ok, err := t.phase(ctx, "setup", e.Prelude, e.Setup); !ok || err != nil {
+			return false, err
+		}
+		if err := t.quiet(ctx); err != nil {
 			return false, err
 		}
 	}

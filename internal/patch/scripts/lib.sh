@@ -7,7 +7,7 @@
 # files and comes back encoded, so that none of it can look like a result.
 
 set -u
-export LC_ALL=C PATCH_GET=0 GIT_TERMINAL_PROMPT=0 GIT_LITERAL_PATHSPECS=1 GIT_OPTIONAL_LOCKS=0
+export LC_ALL=C PATCH_GET=0 GIT_TERMINAL_PROMPT=0 GIT_LITERAL_PATHSPECS=1 GIT_OPTIONAL_LOCKS=0 GIT_NO_REPLACE_OBJECTS=1
 unset POSIXLY_CORRECT CDPATH GIT_INDEX_FILE
 
 say() { printf '%s' "$nonce"; printf ' %s' "$@"; printf '\n'; }

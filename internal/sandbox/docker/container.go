@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,8 +50,14 @@ type Sandbox struct {
 	limits sandbox.Limits
 
 	ran  atomic.Bool                     // a process has run in it
-	peak atomic.Int64                    // greatest memory use seen
 	told atomic.Pointer[<-chan struct{}] // closed when the end of the latest command is among the events
+
+	mu   sync.Mutex
+	seen sandbox.Usage
+
+	looking   sync.Mutex
+	group     *cgroup // nil until it is looked up
+	elsewhere error   // why there is none to be found
 
 	destroy  sync.Mutex
 	finished bool
@@ -186,31 +193,80 @@ func (s *Sandbox) Read(ctx context.Context, file string, limit int64) ([]byte, e
 	return data, errors.Join(err, odd)
 }
 
-// Usage implements sandbox.Sandbox. Where the kernel keeps no greatest memory
-// use for the daemon to tell (cgroup v2), it is the greatest of what was seen
-// while commands ran.
+// Usage implements sandbox.Sandbox. Of a container that has ended it is what was
+// last seen.
 func (s *Sandbox) Usage(ctx context.Context) (sandbox.Usage, error) {
-	if told := s.told.Load(); told != nil {
-		select {
-		case <-*told:
-		case <-time.After(eventDelay):
-		case <-ctx.Done():
-		}
-	}
-	u := sandbox.Usage{OOMKills: s.c.events.kills(s.id)}
-	stats, err := s.stats(ctx)
-	u.PeakMemoryBytes = s.peak.Load()
-	if err != nil {
-		return u, err
-	}
-	u.Pids = int64(stats.PidsStats.Current)
-	u.CPUSeconds = float64(stats.CPUStats.CPUUsage.TotalUsage) / 1e9
-	u.ThrottledSeconds = float64(stats.CPUStats.ThrottlingData.ThrottledTime) / 1e9
-	return u, nil
+	err := s.measure(ctx, true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen.OOMKills = max(s.seen.OOMKills, s.c.events.kills(s.id))
+	return s.seen, err
 }
 
-// stats asks for what the container uses, and remembers the memory.
-func (s *Sandbox) stats(ctx context.Context) (container.StatsResponse, error) {
+// measure updates what is known of the container's use. The daemon is asked only
+// where the kernel cannot be; settled waits until it has told all about the last
+// command.
+func (s *Sandbox) measure(ctx context.Context, settled bool) error {
+	u, err := s.fromKernel(ctx)
+	if err != nil {
+		if told := s.told.Load(); settled && told != nil {
+			select {
+			case <-*told:
+			case <-time.After(eventDelay):
+			case <-ctx.Done():
+			}
+		}
+		if u, err = s.fromDaemon(ctx); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen.PeakMemoryBytes = max(s.seen.PeakMemoryBytes, u.PeakMemoryBytes)
+	s.seen.OOMKills = max(s.seen.OOMKills, u.OOMKills)
+	s.seen.CPUSeconds = max(s.seen.CPUSeconds, u.CPUSeconds)
+	s.seen.ThrottledSeconds = max(s.seen.ThrottledSeconds, u.ThrottledSeconds)
+	s.seen.Pids = u.Pids
+	return nil
+}
+
+// fromKernel reads the container's control groups, if they are on this machine.
+func (s *Sandbox) fromKernel(ctx context.Context) (sandbox.Usage, error) {
+	if err := s.lookUp(ctx); err != nil {
+		return sandbox.Usage{}, err
+	}
+	return s.group.usage()
+}
+
+// lookUp finds the container's control groups, once.
+func (s *Sandbox) lookUp(ctx context.Context) error {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	if s.group != nil || s.elsewhere != nil {
+		return s.elsewhere
+	}
+	pid := 0
+	err := s.c.ask(ctx, "inspect container", func(ctx context.Context) error {
+		info, err := s.c.api.ContainerInspect(ctx, s.id)
+		if err == nil && info.State != nil {
+			pid = info.State.Pid
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err == nil {
+		s.group, err = findCgroup(string(table), "/sys/fs/cgroup", s.id)
+	}
+	s.elsewhere = err
+	return err
+}
+
+// fromDaemon asks the daemon. Where it keeps no greatest memory use (cgroup v2),
+// the use of this moment has to do.
+func (s *Sandbox) fromDaemon(ctx context.Context) (sandbox.Usage, error) {
 	var stats container.StatsResponse
 	err := s.c.ask(ctx, "read usage", func(ctx context.Context) error {
 		resp, err := s.c.api.ContainerStatsOneShot(ctx, s.id)
@@ -220,11 +276,12 @@ func (s *Sandbox) stats(ctx context.Context) (container.StatsResponse, error) {
 		defer resp.Body.Close()
 		return json.NewDecoder(resp.Body).Decode(&stats)
 	})
-	now := int64(max(stats.MemoryStats.MaxUsage, stats.MemoryStats.Usage))
-	for seen := s.peak.Load(); now > seen && !s.peak.CompareAndSwap(seen, now); {
-		seen = s.peak.Load()
-	}
-	return stats, err
+	return sandbox.Usage{
+		PeakMemoryBytes:  int64(max(stats.MemoryStats.MaxUsage, stats.MemoryStats.Usage)),
+		Pids:             int64(stats.PidsStats.Current),
+		CPUSeconds:       float64(stats.CPUStats.CPUUsage.TotalUsage) / 1e9,
+		ThrottledSeconds: float64(stats.CPUStats.ThrottlingData.ThrottledTime) / 1e9,
+	}, err
 }
 
 // Destroy implements sandbox.Sandbox. The container is killed, not asked: what

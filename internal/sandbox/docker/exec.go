@@ -37,7 +37,7 @@ const (
 	wrapper = `exec "$@" 2>&1`
 	// Files come as a tar on standard input: the daemon's own copying starts two
 	// more processes and takes longer than many a command.
-	wrapperWithFiles = `said=$(tar -xf - -C / 2>&1) || { printf '%s\n' "$said"; exit 125; }
+	wrapperWithFiles = `tar -xmf - -C / 2>&1 || exit 125
 exec "$@" </dev/null 2>&1`
 )
 
@@ -92,7 +92,7 @@ func (e *execution) stop(ctx context.Context, res *sandbox.Result) error {
 	if res.TimedOut {
 		// A dead sandbox has no usage any more. This must not delay the kill much.
 		brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		e.s.stats(brief)
+		e.s.measure(brief, false)
 		cancel()
 	}
 	err := e.s.kill(ctx)
@@ -212,7 +212,7 @@ func (e *execution) exitCode(ctx context.Context, info container.ExecInspect) (i
 		if said, ok := e.output.beginning(); ok && strings.HasPrefix(said, "OCI runtime") {
 			return -1, e.notStarted(ctx, said)
 		}
-	case info.ExitCode == 137 && e.s.c.events.kills(e.s.id) == 0 && e.s.died(ctx):
+	case info.ExitCode == 137 && e.s.died(ctx):
 		return -1, nil
 	}
 	e.s.ran.Store(true)
@@ -224,13 +224,9 @@ func (e *execution) exitCode(ctx context.Context, info container.ExecInspect) (i
 // as dead.
 func (e *execution) notStarted(ctx context.Context, said string) error {
 	err := errors.New(strings.TrimSpace(said))
-	full := false
-	if stats, statsErr := e.s.stats(ctx); statsErr == nil {
-		pids, memory := int64(stats.PidsStats.Current), int64(stats.MemoryStats.Usage)
-		// The runtime itself needs a few processes and megabytes to start one.
-		full = e.s.limits.Pids > 0 && pids >= e.s.limits.Pids-16 ||
-			e.s.limits.MemoryBytes > 0 && memory >= e.s.limits.MemoryBytes-16<<20
-	}
+	usage, _ := e.s.Usage(ctx)
+	// The runtime itself needs a few processes to start one.
+	full := usage.OOMKills > 0 || e.s.limits.Pids > 0 && usage.Pids >= e.s.limits.Pids-16
 	if e.s.ran.Load() && (full || gutted(said)) {
 		err = fmt.Errorf("%w: %w", sandbox.ErrDead, err)
 	}
@@ -246,6 +242,9 @@ func gutted(said string) bool {
 // died reports whether the container has ended. The daemon may learn of its end
 // a little later than of the end of a process in it.
 func (s *Sandbox) died(ctx context.Context) bool {
+	if usage, err := s.Usage(ctx); err == nil && usage.OOMKills > 0 && usage.Pids > 0 {
+		return false // the process was killed for its memory, and the container lives
+	}
 	for range 5 {
 		dead := false
 		err := s.c.ask(ctx, "inspect container", func(ctx context.Context) error {
@@ -266,6 +265,7 @@ func (s *Sandbox) died(ctx context.Context) bool {
 // sample measures what a running command uses, as long as ctx lasts, and stops
 // it when it has written too much.
 func (s *Sandbox) sample(ctx context.Context, stop func(error)) {
+	s.lookUp(ctx) // while there is something to be found
 	pause := sampleInterval
 	for wait(ctx, pause) == nil {
 		began := time.Now()
@@ -273,7 +273,7 @@ func (s *Sandbox) sample(ctx context.Context, stop func(error)) {
 			stop(errDiskFull)
 			return
 		}
-		s.stats(ctx)
+		s.measure(ctx, false)
 		// Measuring must not become the work: no more than a tenth of the time.
 		pause = max(sampleInterval, 10*time.Since(began))
 	}

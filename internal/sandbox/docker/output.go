@@ -121,10 +121,9 @@ func (o *output) close() error {
 // exist stay as they are.
 func writeTar(to io.Writer, files []sandbox.File) error {
 	w := tar.NewWriter(to)
-	now := time.Now().Truncate(time.Second) // tar would round it up
 	for _, f := range files {
 		name := strings.TrimPrefix(path.Clean("/"+f.Path), "/")
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: f.Mode, Size: int64(len(f.Data)), ModTime: now}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: f.Mode, Size: int64(len(f.Data))}); err != nil {
 			return err
 		}
 		if _, err := w.Write(f.Data); err != nil {
