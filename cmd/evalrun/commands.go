@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,6 +106,9 @@ func (c *reportCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if c.Model != "" && !slices.Contains(record.Models, c.Model) {
+		return fmt.Errorf("run %q has no model %q; it has %s", c.RunID, c.Model, strings.Join(record.Models, ", "))
+	}
 	_, width := terminalOf(e.stdout)
 	for _, model := range record.Models {
 		if c.Model != "" && c.Model != model {
@@ -114,11 +118,7 @@ func (c *reportCmd) Run(e *env) error {
 		for _, p := range problems {
 			fmt.Fprintln(e.stderr, "warning:", p)
 		}
-		var ids []string
-		for _, a := range attempts {
-			ids = append(ids, a.InstanceID)
-		}
-		if err := showModel(e, c.JSON, c.Show, &record, model, ids, attempts, width); err != nil {
+		if err := showModel(e, c.JSON, c.Show, &record, model, record.InstanceIDs, attempts, width); err != nil {
 			return err
 		}
 	}
@@ -246,11 +246,15 @@ func showPlan(e *env, p planner, selected []datasets.Instance) error {
 	say := func(kind, key, what string) {
 		if !seen[key] {
 			seen[key] = true
-			fmt.Fprintf(e.stdout, "%-8s %s  %s\n", kind, key[:12], reports.SafeText(what))
+			fmt.Fprintf(e.stdout, "%-8s %-12.12s  %s\n", kind, key, reports.SafeText(what))
 		}
 	}
 	var errs []error
 	for i := range selected {
+		if ref := p.Prebuilt(&selected[i]); ref != "" {
+			say("pull", "pull "+ref, ref)
+			continue
+		}
 		spec, err := p.Spec(e.ctx, &selected[i])
 		if err != nil {
 			errs = append(errs, err)

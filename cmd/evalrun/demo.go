@@ -77,6 +77,12 @@ func (c *demoCmd) check(e *env, run *runCmd) error {
 		return err
 	}
 	wrong, checked := 0, 0
+	missing := map[string]bool{}
+	for model, outcomes := range expected {
+		for id := range outcomes {
+			missing[model+" "+id] = true
+		}
+	}
 	for dec := json.NewDecoder(&out); ; {
 		var doc reports.Document
 		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
@@ -86,6 +92,7 @@ func (c *demoCmd) check(e *env, run *runCmd) error {
 		}
 		for _, r := range doc.Instances {
 			checked++
+			delete(missing, doc.Summary.Model+" "+r.InstanceID)
 			want := expected[doc.Summary.Model][r.InstanceID]
 			if string(r.Outcome) != want {
 				wrong++
@@ -93,8 +100,12 @@ func (c *demoCmd) check(e *env, run *runCmd) error {
 			}
 		}
 	}
+	for _, what := range slices.Sorted(maps.Keys(missing)) {
+		wrong++
+		fmt.Fprintf(e.stdout, "%s: no outcome\n", what)
+	}
 	fmt.Fprintf(e.stdout, "%d outcomes, %d not as expected\n", checked, wrong)
-	if wrong > 0 || checked == 0 {
+	if wrong > 0 {
 		return &exitError{code: 1}
 	}
 	return nil

@@ -90,4 +90,5 @@ func (p *probingImages) found() string {
 // planner says what would be built for an instance.
 type planner interface {
 	Spec(ctx context.Context, inst *datasets.Instance) (images.InstanceSpec, error)
+	Prebuilt(inst *datasets.Instance) string
 }

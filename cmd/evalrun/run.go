@@ -241,6 +241,15 @@ func (c *runCmd) limits() (runner.Limits, error) {
 	if c.Limits.Timeout <= 0 {
 		errs = append(errs, errors.New("--timeout: want more than 0"))
 	}
+	if c.Limits.CPUs < 0 {
+		errs = append(errs, errors.New("--cpus: want 0 (an even share) or more"))
+	}
+	if l.OutputBytes > 0 && l.OutputBytes < 64<<10 {
+		errs = append(errs, errors.New("--output: want 64KiB or more, or nothing of the results is left"))
+	}
+	if m := l.Sandbox.MemoryBytes; m > 0 && m < 16<<20 {
+		errs = append(errs, errors.New("--memory: want 16MiB or more"))
+	}
 	if c.Limits.Pids <= 0 {
 		errs = append(errs, errors.New("--pids: want more than 0"))
 	}

@@ -57,7 +57,7 @@ type pull struct {
 
 // Image implements runner.Images.
 func (p *Provider) Image(ctx context.Context, inst *datasets.Instance) (runner.Image, error) {
-	if ref := p.prebuilt(inst); ref != "" {
+	if ref := p.Prebuilt(inst); ref != "" {
 		return p.pull(ctx, inst, ref)
 	}
 	spec, err := p.Spec(ctx, inst)
@@ -85,8 +85,8 @@ func (p *Provider) Spec(ctx context.Context, inst *datasets.Instance) (images.In
 	return spec, nil
 }
 
-// prebuilt is the reference to pull, or "" to build.
-func (p *Provider) prebuilt(inst *datasets.Instance) string {
+// Prebuilt is the reference to pull, or "" to build.
+func (p *Provider) Prebuilt(inst *datasets.Instance) string {
 	named := inst.Image
 	if p.Namespace != "" {
 		named = swebench.ImageName(inst, p.Namespace, p.Tag)

@@ -108,7 +108,7 @@ func TestPrebuilt(t *testing.T) {
 		if test.namespace != "" {
 			p.Tag = "v2"
 		}
-		if got := p.prebuilt(&datasets.Instance{ID: "psf__requests-1", Image: test.image}); got != test.want {
+		if got := p.Prebuilt(&datasets.Instance{ID: "psf__requests-1", Image: test.image}); got != test.want {
 			t.Errorf("%+v: %q", test, got)
 		}
 	}
