@@ -26,6 +26,9 @@ var checkout string
 //go:embed history.sh
 var history string
 
+//go:embed modules.sh
+var modules string
+
 //go:embed offline.sh
 var offline string
 
@@ -50,9 +53,8 @@ func State(parent llb.State, spec images.InstanceSpec) llb.State {
 		s = base.Run(s, prepare(spec)+"python - <<'EVALRUN_END'\n"+wheelhouse+"\nEVALRUN_END\n", "build requirements for offline installs")
 	}
 	if spec.Env.Language == "go" {
-		// The install step fetches what it compiles; hidden tests may compile more.
-		s = base.Run(s, `find . -name go.mod -not -path '*/testdata/*' -not -path '*/vendor/*' -execdir go mod download \;`+"\n",
-			"fetch modules "+spec.InstanceID)
+		s = base.Run(s, modules, "fetch modules "+spec.InstanceID,
+			llb.AddMount("/mnt/modules", llb.Scratch(), llb.AsPersistentCacheDir("evalrun-go-modules", llb.CacheMountShared)))
 	}
 	// One shell for all steps: they may set variables for one another.
 	if steps := append(append([]string{}, spec.PreInstall...), spec.Install...); len(steps) > 0 {
