@@ -61,8 +61,11 @@ type EnvSpec struct {
 	// requirements file, taken from the repository and already normalised.
 	Pip, PipLate []string
 	Requirements string
-	Commands     []string
-	Vars         []string // NAME=value, set for everything above this layer
+	// FromConda says that Requirements were a conda file's: a package pip cannot
+	// install is left out and reported, where else it would fail the build.
+	FromConda bool
+	Commands  []string
+	Vars      []string // NAME=value, set for everything above this layer
 	// Deviations say, in words, where this environment differs from the pinned
 	// one. They are reported with every attempt that used it.
 	Deviations []string
@@ -83,7 +86,7 @@ func (s EnvSpec) Key() string {
 		String("base", s.Base.Key()).String("language", s.Language).String("version", s.Version).
 		String("python", s.Python.Have).String("from", s.Python.From).String("interpreter", s.Python.Digest).
 		Strings("apt", s.Apt).Strings("pip", s.Pip).Strings("late", s.PipLate).
-		String("requirements", s.Requirements).Strings("commands", s.Commands).Strings("vars", s.Vars).Sum()
+		String("requirements", s.Requirements).Bool("conda", s.FromConda).Strings("commands", s.Commands).Strings("vars", s.Vars).Sum()
 }
 
 // InstanceSpec is the instance layer: the checkout at base_commit and the

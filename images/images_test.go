@@ -34,8 +34,8 @@ func sampleInstance() InstanceSpec {
 func TestKeysGolden(t *testing.T) {
 	for name, test := range map[string][2]string{
 		"base":     {sampleBase().Key(), "40c51a864f9980e4628c553d77171a53bf9b02b872df5e48667d0b049f09f3ae"},
-		"env":      {sampleEnv().Key(), "40dec4966868ec781883137e03772e4920c38b0bb1a83a02489a5dd974982a08"},
-		"instance": {sampleInstance().Key(), "ffec05bf10853f395a33f67b488524579be51da3157de315b46fa4b6e724a4a3"},
+		"env":      {sampleEnv().Key(), "6595931037aee259b8d80f618630038f052180bfaf49347f2d7b3ade1daf77ad"},
+		"instance": {sampleInstance().Key(), "8117132f534c5b3d3917c9061393dd1b2019ccfd2d3758fb6808a7561b5e20fc"},
 	} {
 		if test[0] != test[1] {
 			t.Errorf("%s key is %s, was %s", name, test[0], test[1])
@@ -104,6 +104,8 @@ func alter(t *testing.T, v reflect.Value) {
 	switch v.Interface().(type) {
 	case string:
 		v.SetString(v.String() + "x")
+	case bool:
+		v.SetBool(!v.Bool())
 	case []string:
 		v.Set(reflect.ValueOf(append(slices.Clone(v.Interface().([]string)), "x")))
 	case []mirror.Submodule:

@@ -80,7 +80,7 @@ func replaceYanked(line string) string { return yanked.ReplaceAllString(line, "t
 
 // condaToPip names packages whose conda name is not pip's; "" means pip has none.
 var condaToPip = map[string]string{
-	"matplotlib-base": "matplotlib", "pyqt": "PyQt5", "pytables": "tables", "pytorch": "torch", "iris": "scitools-iris",
+	"matplotlib-base": "matplotlib", "dask-core": "dask", "pyqt": "PyQt5", "pytables": "tables", "pytorch": "torch", "iris": "scitools-iris",
 
 	"conda": "", "mamba": "", "conda-build": "", "compilers": "", "c-compiler": "", "cxx-compiler": "", "fortran-compiler": "", "gcc": "", "gxx": "",
 	"gtk3": "", "pygobject": "", "wxpython": "", "texlive-core": "", "pkg-config": "", "freetype": "", "libgdal": "", "hdf5": "", "libnetcdf": "",

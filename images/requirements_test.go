@@ -124,7 +124,7 @@ dependencies:
   - zarr 2.4.*
   - dask-core 2.30
   - typing_extensions=3.7.4.3=py_0
-`, "boto3\nnetcdf4\nscitools-iris>=2.4\nmatplotlib\nnumba==0.50.*\npandas==1.1.*\nscipy==1.5.2\nzarr==2.4.*\ndask-core==2.30\ntyping_extensions==3.7.4.3", "cdms2"},
+`, "boto3\nnetcdf4\nscitools-iris>=2.4\nmatplotlib\nnumba==0.50.*\npandas==1.1.*\nscipy==1.5.2\nzarr==2.4.*\ndask==2.30\ntyping_extensions==3.7.4.3", "cdms2"},
 		"channel, build, wildcards, alternatives": {`
 dependencies:
   - conda-forge::numpy=1.17.*

@@ -121,9 +121,9 @@ func (r *Resolver) python(source Source, e datasets.Environment) (PythonSpec, So
 		digest, err := r.digest(r.Conda)
 		return PythonSpec{Want: want, Have: want, From: "conda", Digest: digest, Path: r.Conda}, source, err
 	}
-	debian := debianPython[source.suite()]
-	if want == "" || sameMinor(want, debian) {
-		return PythonSpec{Want: want, Have: debian, From: "debian"}, source, nil
+	debian := PythonSpec{Want: want, Have: debianPython[source.suite()], From: "debian"}
+	if want == "" {
+		return debian, source, nil
 	}
 	usable := r.Interpreters != "" && source.Kind == "debian" && source.Ref == r.HostSuite
 	if usable {
@@ -133,6 +133,9 @@ func (r *Resolver) python(source Source, e datasets.Environment) (PythonSpec, So
 				return p, source, err
 			}
 		}
+	}
+	if sameMinor(want, debian.Have) {
+		return debian, source, nil
 	}
 	free := !r.BaseForced && e.Base == ""
 	if free {
@@ -280,7 +283,8 @@ func (r *Resolver) requirements(ctx context.Context, repository string, inst *da
 		if err != nil {
 			return fmt.Errorf("environment %s: %w", path, err)
 		}
-		spec.Requirements = text
+		spec.Requirements, spec.FromConda = text, true
+		spec.Deviations = append(spec.Deviations, path+" is installed with pip in place of conda")
 		if len(dropped) > 0 {
 			spec.Deviations = append(spec.Deviations, "without the conda packages pip has no name for: "+strings.Join(dropped, ", "))
 		}

@@ -144,7 +144,7 @@ func TestResolve(t *testing.T) {
 	}
 
 	s, err = resolve(datasets.Environment{Language: "py", EnvironmentFiles: []string{"environment.yml"}})
-	if err != nil || s.Env.Requirements != "numpy==1.2.*" || len(s.Env.Deviations) != 1 || !strings.HasSuffix(s.Env.Deviations[0], ": cdms2") {
+	if err != nil || s.Env.Requirements != "numpy==1.2.*" || len(s.Env.Deviations) != 2 || !strings.HasSuffix(s.Env.Deviations[1], ": cdms2") || !s.Env.FromConda {
 		t.Errorf("conda file: %+v, %v", s.Env, err)
 	}
 

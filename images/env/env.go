@@ -128,7 +128,12 @@ func pipScript(spec images.EnvSpec) string {
 	}
 	if spec.Requirements != "" {
 		fmt.Fprintf(&b, "cat > /tmp/requirements.txt <<'EVALRUN_END'\n%s\nEVALRUN_END\n", strings.TrimRight(spec.Requirements, "\n"))
-		b.WriteString(pip + "-r /tmp/requirements.txt\nrm /tmp/requirements.txt\n")
+		if spec.FromConda {
+			fmt.Fprintf(&b, "cat > /tmp/pins.txt <<'EVALRUN_END'\n%s\nEVALRUN_END\n%s", strings.Join(pins(spec.PipLate), "\n"), condaPackages)
+		} else {
+			b.WriteString(pip + "-r /tmp/requirements.txt\n")
+		}
+		b.WriteString("rm -f /tmp/requirements.txt /tmp/pins.txt\n")
 	}
 	if len(spec.PipLate) > 0 {
 		b.WriteString(pip + quoteAll(spec.PipLate) + "\n")
@@ -151,6 +156,26 @@ var toolchains = map[string]struct{ dir, check string }{
 func NeedsToolchain(spec images.EnvSpec) bool {
 	_, ok := toolchains[spec.Language]
 	return ok && spec.Version != ""
+}
+
+// condaPackages installs what a conda file names, as far as pip has it, in
+// versions that agree with the pins that follow.
+const condaPackages = `pip="` + venv + `/bin/python -m pip install -q --no-warn-script-location -c /tmp/pins.txt"
+: > /opt/evalrun/not-installed.txt
+$pip -r /tmp/requirements.txt || while IFS= read -r line; do
+  $pip "$line" </dev/null || { echo "$line" >> /opt/evalrun/not-installed.txt; echo "evalrun: pip cannot install $line" >&2; }
+done < /tmp/requirements.txt
+`
+
+// pins are the specifiers that can stand in a constraints file.
+func pins(specifiers []string) []string {
+	var out []string
+	for _, s := range specifiers {
+		if strings.Contains(s, "==") && !strings.ContainsAny(s, "[@") {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 func toolchainState(s llb.State, spec images.EnvSpec) llb.State {

@@ -7,7 +7,9 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,13 +73,13 @@ echo "v6 $(reach ::1 9)"
 echo "out4 $(reach 192.0.2.1 53)"
 echo "out6 $(reach 2001:db8::1 53)"
 echo "metadata $(reach 169.254.169.254 80)"
-if getent hosts evalrun.invalid >/dev/null 2>&1; then echo "dns answers"; else echo "dns none"; fi
+if ! command -v getent >/dev/null; then echo "dns untested"; elif getent hosts example.org >/dev/null 2>&1; then echo "dns answers"; else echo "dns none"; fi
 `
 
 // ProbeNetwork starts one sandbox of the image and proves from inside that
 // there is no way out and that loopback works. It returns the words for the
 // report, and an error when something can be reached.
-func (e *Engine) ProbeNetwork(ctx context.Context, image string) (string, error) {
+func (e *Engine) ProbeNetwork(ctx context.Context, image string) (words string, err error) {
 	box, err := e.Sandbox.Start(ctx, sandbox.Spec{
 		Image: image, Name: "probe", Labels: map[string]string{"evalrun.run": "probe"}, Expiry: time.Now().Add(10 * time.Minute),
 		Limits: sandbox.Limits{CPUs: 1, MemoryBytes: 256 << 20, Pids: 64},
@@ -85,9 +87,11 @@ func (e *Engine) ProbeNetwork(ctx context.Context, image string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	defer box.Destroy(context.WithoutCancel(ctx))
+	defer func() { err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx))) }()
 	var out strings.Builder
-	res, err := box.Exec(ctx, sandbox.Command{Argv: []string{"/bin/bash", "-c", probe}, Dir: "/", Output: &out, Timeout: 30 * time.Second})
+	res, err := box.Exec(ctx, sandbox.Command{
+		Argv: []string{"/bin/bash", "-c", probe}, Dir: "/", Env: []string{"LC_ALL=C"}, Output: &out, Timeout: time.Minute,
+	})
 	if err != nil {
 		return "", err
 	}
@@ -96,6 +100,10 @@ func (e *Engine) ProbeNetwork(ctx context.Context, image string) (string, error)
 	}
 	return judgeProbe(out.String())
 }
+
+// noWayOut is what the kernel says when it has nowhere to send a packet to; the
+// last two where it does without IPv6.
+var noWayOut = []string{"Network is unreachable", "Address family not supported by protocol", "Cannot assign requested address"}
 
 func judgeProbe(text string) (string, error) {
 	facts := map[string]string{}
@@ -111,11 +119,12 @@ func judgeProbe(text string) (string, error) {
 		open = append(open, facts["routes"]+" routes")
 	}
 	for _, name := range []string{"out4", "out6", "metadata"} {
-		if facts[name] != "Network is unreachable" {
+		if !slices.Contains(noWayOut, facts[name]) {
 			open = append(open, name+": "+facts[name])
 		}
 	}
-	if facts["dns"] != "none" {
+	// Without a tool to ask with, that there is no route has to do.
+	if facts["dns"] != "none" && facts["dns"] != "untested" {
 		open = append(open, "names are resolved")
 	}
 	if len(open) > 0 {

@@ -30,6 +30,9 @@ func TestJudgeProbe(t *testing.T) {
 	}{
 		{name: "closed off", want: "none (verified)"},
 		{name: "no IPv6", old: "v6 Connection refused", new: "v6 Cannot assign requested address", want: "none (verified; no IPv6 loopback)"},
+		{name: "a kernel without IPv6", old: "v6 Connection refused\nout4 Network is unreachable\nout6 Network is unreachable",
+			new: "v6 Address family not supported by protocol\nout4 Network is unreachable\nout6 Address family not supported by protocol", want: "none (verified; no IPv6 loopback)"},
+		{name: "no tool for names", old: "dns none", new: "dns untested", want: "none (verified)"},
 		{name: "no loopback", old: "v4 Connection refused", new: "v4 Network is unreachable", err: "loopback does not work: Network is unreachable"},
 		{name: "an interface", old: "interfaces lo", new: "interfaces lo eth0", err: "interfaces besides loopback: lo eth0"},
 		{name: "no interface", old: "interfaces lo", new: "interfaces", err: "interfaces besides loopback"},

@@ -6,6 +6,7 @@ package provision
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -73,7 +74,11 @@ func (p *Provider) Image(ctx context.Context, inst *datasets.Instance) (runner.I
 			return runner.Image{}, err
 		}
 	}
-	return runner.Image{Ref: img.Ref, Digest: img.Digest, Env: img.Env, Deviations: img.Deviations}, nil
+	history := historyVerified
+	if spec.Dockerfile != "" {
+		history = historyUnknown
+	}
+	return runner.Image{Ref: img.Ref, Digest: img.Digest, Env: img.Env, Deviations: img.Deviations, History: history}, nil
 }
 
 // Spec is what would be built for an instance.
@@ -138,7 +143,8 @@ func (p *Provider) fetch(ctx context.Context, ref string) (runner.Image, error) 
 		return runner.Image{}, err
 	}
 	env, err := p.Store.ImageEnv(ctx, from)
-	return runner.Image{Ref: from, Digest: id, Env: env}, err
+	added := missingEnv(env)
+	return runner.Image{Ref: from, Digest: id, Env: append(env, added...), AddEnv: added, History: historyUnknown}, err
 }
 
 // find makes sure the image is in the store, and returns the name to use and
@@ -168,6 +174,27 @@ func (p *Provider) find(ctx context.Context, key, ref string) (from, id string, 
 }
 
 // byDigest is a reference with its tag, or its digest, replaced.
+// What an attempt's record says of commits after base_commit.
+const (
+	historyVerified = "nothing after base_commit (verified when the image was built)"
+	historyUnknown  = "not checked"
+)
+
+// fixed are the variables whose values must not depend on who made an image.
+var fixed = []string{"LANG=C.UTF-8", "TZ=Etc/UTC", "PYTHONHASHSEED=0"}
+
+// missingEnv are those an image does not set.
+func missingEnv(env []string) []string {
+	var missing []string
+	for _, kv := range fixed {
+		name, _, _ := strings.Cut(kv, "=")
+		if !slices.ContainsFunc(env, func(have string) bool { return strings.HasPrefix(have, name+"=") }) {
+			missing = append(missing, kv)
+		}
+	}
+	return missing
+}
+
 func byDigest(ref, digest string) string {
 	name, _, _ := strings.Cut(ref, "@")
 	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {

@@ -37,6 +37,7 @@ type Image struct {
 	Env        []string // environment of its processes, for the record
 	Deviations []string // where the environment is not the pinned one
 	History    string   // what is known of commits after base_commit
+	AddEnv     []string // what of Env the image does not set by itself
 }
 
 // Images gives the image of an instance, building or pulling it if need be.

@@ -117,7 +117,7 @@ func (t *trial) spec() sandbox.Spec {
 		labels[k] = v
 	}
 	return sandbox.Spec{
-		Image: t.image.Digest, Name: t.a.InstanceID, Labels: labels, Limits: t.limits.Sandbox,
+		Image: t.image.Digest, Env: t.image.AddEnv, Name: t.a.InstanceID, Labels: labels, Limits: t.limits.Sandbox,
 		Expiry: time.Now().Add(t.limits.Timeout + 2*applyTimeout + time.Hour),
 	}
 }

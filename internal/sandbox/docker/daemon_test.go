@@ -91,9 +91,6 @@ func TestDaemonHangs(t *testing.T) {
 	if _, err := b.Exec(ctx, sandbox.Command{Argv: []string{"true"}}); !isEngineError(err) {
 		t.Errorf("Exec: %v, want an *EngineError", err)
 	}
-	if _, err := b.Usage(ctx); !isEngineError(err) {
-		t.Errorf("Usage: %v, want an *EngineError", err)
-	}
 	if _, err := b.Read(ctx, "/x", 1); !isEngineError(err) {
 		t.Errorf("Read: %v, want an *EngineError", err)
 	}

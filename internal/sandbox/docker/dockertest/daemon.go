@@ -16,6 +16,7 @@ type Daemon struct {
 	Host  string
 	Image string
 
+	dir  string
 	cmd  *exec.Cmd
 	done chan struct{}
 }
@@ -24,8 +25,7 @@ type Daemon struct {
 // machine. The test is skipped without root or without dockerd on this machine.
 func StartDaemon(t testing.TB) *Daemon {
 	t.Helper()
-	binary, err := exec.LookPath("dockerd")
-	if err != nil {
+	if _, err := exec.LookPath("dockerd"); err != nil {
 		t.Skip("a daemon of its own needs dockerd here: ", err)
 	}
 	if os.Geteuid() != 0 {
@@ -36,15 +36,30 @@ func StartDaemon(t testing.TB) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
+	d := &Daemon{Host: "unix://" + filepath.Join(dir, "d.sock"), dir: dir}
+	t.Cleanup(func() { d.cleanUp(t) })
+	d.Restart(t)
+	if d.Image, err = ImageAt(d.Host); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Restart starts the daemon again after Kill.
+func (d *Daemon) Restart(t testing.TB) {
+	t.Helper()
+	in := func(name string) string { return filepath.Join(d.dir, name) }
+	// What a crash has left, a process id that is taken by then included, would
+	// keep it from starting.
+	killBelow(d.dir)
+	os.Remove(in("exec/containerd/containerd.pid"))
+	log, err := os.Create(in("log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	d := &Daemon{Host: "unix://" + filepath.Join(dir, "d.sock"), done: make(chan struct{})}
-	d.cmd = exec.Command(binary, "--data-root", filepath.Join(dir, "root"), "--exec-root", filepath.Join(dir, "exec"),
-		"-H", d.Host, "--pidfile", filepath.Join(dir, "d.pid"), "--bridge", "none",
-		"--iptables=false", "--ip6tables=false", "--ip-masq=false", "--ip-forward=false")
+	d.cmd = exec.Command("dockerd", "--data-root", in("root"), "--exec-root", in("exec"), "-H", d.Host, "--pidfile", in("d.pid"),
+		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-masq=false", "--ip-forward=false")
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	// Its containerd is in the group too, so that nothing outlives the test. A
 	// network of its own, because a daemon told to have no bridge removes the one
@@ -53,25 +68,17 @@ func StartDaemon(t testing.TB) *Daemon {
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { d.cmd.Wait(); close(d.done) }()
-	t.Cleanup(func() { d.cleanUp(t, dir) })
-	for range 300 {
+	done := make(chan struct{})
+	d.done = done
+	go func(cmd *exec.Cmd) { cmd.Wait(); close(done) }(d.cmd)
+	for range 600 {
 		if err = ping(d.Host); err == nil {
-			break
+			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if err != nil {
-		text, _ := os.ReadFile(filepath.Join(dir, "log"))
-		if os.Getenv("EVALRUN_REQUIRE_DOCKER") == "" {
-			t.Skipf("the daemon does not start: %v\n%s", err, text)
-		}
-		t.Fatalf("the daemon does not start: %v\n%s", err, text)
-	}
-	if d.Image, err = ImageAt(d.Host); err != nil {
-		t.Fatal(err)
-	}
-	return d
+	text, _ := os.ReadFile(in("log"))
+	t.Fatalf("the daemon does not start: %v\n%s", err, text)
 }
 
 // Kill ends the daemon as a crash would.
@@ -86,7 +93,7 @@ func (d *Daemon) Freeze() { d.cmd.Process.Signal(syscall.SIGSTOP) }
 // Thaw undoes Freeze.
 func (d *Daemon) Thaw() { d.cmd.Process.Signal(syscall.SIGCONT) }
 
-func (d *Daemon) cleanUp(t testing.TB, dir string) {
+func (d *Daemon) cleanUp(t testing.TB) {
 	d.Thaw()
 	// Asked to end, it ends its containers too.
 	select {
@@ -99,9 +106,9 @@ func (d *Daemon) cleanUp(t testing.TB, dir string) {
 			d.Kill()
 		}
 	}
-	killBelow(dir)
-	unmountBelow(dir)
-	if err := os.RemoveAll(dir); err != nil {
+	killBelow(d.dir)
+	unmountBelow(d.dir)
+	if err := os.RemoveAll(d.dir); err != nil {
 		t.Logf("the daemon's folder: %v", err)
 	}
 }
