@@ -77,6 +77,10 @@ type Evaluation struct {
 	LogParser string `json:"log_parser"`
 	EvalType  string `json:"eval_type,omitempty"`
 
+	// Capabilities are what the official harness gives the row's container besides
+	// its default ones, for example SYS_ADMIN for browsers.
+	Capabilities []string `json:"capabilities,omitempty"`
+
 	// TimeoutSeconds replaces the run's limit for this instance when > 0;
 	// MemoryMiB likewise.
 	TimeoutSeconds int `json:"timeout_seconds,omitempty"`

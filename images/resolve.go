@@ -53,6 +53,9 @@ func (r *Resolver) Resolve(ctx context.Context, inst *datasets.Instance, recipe 
 	if err != nil {
 		return spec, err
 	}
+	if err := r.Mirrors.Refresh(ctx, repository, inst.BaseCommit); err != nil {
+		return spec, err
+	}
 	spec.Mirror = repository
 	if spec.Dockerfile != "" {
 		return spec, nil

@@ -28,6 +28,7 @@ type runCmd struct {
 	ReportDir     string     `placeholder:"DIR" help:"Folder for the run summaries, when not --out."`
 	Rules         string     `default:"swebench-5" help:"Grading rules: swebench-5, swebench-4.1 or strict."`
 	Script        string     `enum:"phases,whole" default:"phases" help:"Run evaluation scripts phase by phase, each with a status of its own, or whole, in one process."`
+	Capabilities  bool       `name:"row-capabilities" help:"Give sandboxes the capabilities their rows ask for, such as SYS_ADMIN for browsers; without it they do without."`
 	NoCache       bool       `help:"Run again what an earlier call of this run has already graded."`
 	Model         string     `placeholder:"NAME" help:"Model name of a folder of patches, or of predictions that name none."`
 	AllowUnknown  bool       `help:"Predictions for instances the dataset does not have are left out, not refused."`
@@ -186,6 +187,7 @@ func (c *runCmd) grade(e *env, j job) error {
 	r := runner.New(runner.Options{
 		RunID: c.RunID, Layout: layout, Driver: eng.Sandbox, Images: images, Observer: ui, Workers: c.workers(), Builders: c.Builders,
 		Limits: j.limits, Rules: j.rules, Unenforced: eng.Unenforced(), Network: images.found, Earlier: c.earlier(e, layout, j.sets),
+		RowCapabilities: c.Capabilities,
 	})
 	attempts, runErr := r.Run(e.ctx, p.jobs)
 	ui.progress.Close()

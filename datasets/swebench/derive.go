@@ -46,6 +46,7 @@ func Derive(inst *datasets.Instance) (datasets.Recipe, error) {
 		addLocale(&recipe.Environment, locale)
 	}
 	fillGrading(&recipe.Evaluation, inst, repo)
+	recipe.Evaluation.Capabilities = Capabilities(inst)
 	return recipe, nil
 }
 

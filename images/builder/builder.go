@@ -137,11 +137,16 @@ func (b *Builder) Instance(ctx context.Context, spec images.InstanceSpec) (Image
 	if spec.Dockerfile != "" {
 		return b.dockerfile(ctx, spec)
 	}
-	if _, err := b.base(ctx, spec.Env.Base); err != nil {
+	// What an image stands on is needed to build it, not to have it.
+	if _, ok, err := b.o.Engine.Image(ctx, images.Reference(images.Instance, spec.Key())); err != nil {
 		return Image{}, err
-	}
-	if _, err := b.env(ctx, spec.Env); err != nil {
-		return Image{}, err
+	} else if !ok || b.o.Force {
+		if _, err := b.base(ctx, spec.Env.Base); err != nil {
+			return Image{}, err
+		}
+		if _, err := b.env(ctx, spec.Env); err != nil {
+			return Image{}, err
+		}
 	}
 	img, err := b.instance(ctx, spec)
 	img.Env = instance.ConfigEnv(spec)
@@ -241,14 +246,18 @@ func (b *Builder) mountBase(t *task, spec images.BaseSpec) error {
 	if !ok {
 		return nil // the base is an image of the engine
 	}
-	t.sources = fs.Sources
+	t.sources = b.sourcesOf(spec)
 	return t.mount(base.RootFSName, fs.Dir)
 }
 
 // sourcesOf are the package mirrors of a base's suite.
 func (b *Builder) sourcesOf(spec images.BaseSpec) string {
 	fs, _ := b.rootFS(spec)
-	return fs.Sources
+	if b.o.AptMirror == "" || fs.Sources == "" {
+		return fs.Sources
+	}
+	// The cached root file system may have been made with another mirror.
+	return "deb " + b.o.AptMirror + " " + spec.Source.Ref + " main\n"
 }
 
 func (b *Builder) rootFS(spec images.BaseSpec) (base.RootFS, bool) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/moby/buildkit/client"
+	"github.com/moby/buildkit/client/llb"
 	"github.com/moby/buildkit/exporter/containerimage/exptypes"
 	gateway "github.com/moby/buildkit/frontend/gateway/client"
 	"github.com/moby/buildkit/session"
@@ -89,7 +90,11 @@ func (b *Builder) solveOnce(ctx context.Context, t *task, ref string) error {
 	build := func(ctx context.Context, g gateway.Client) (*gateway.Result, error) {
 		req := gateway.SolveRequest{Frontend: t.frontend, FrontendOpt: t.frontendAttrs}
 		if t.frontend == "" {
-			def, err := t.state.Marshal(ctx)
+			var constraints []llb.ConstraintsOpt
+			if b.o.Force {
+				constraints = append(constraints, llb.IgnoreCache)
+			}
+			def, err := t.state.Marshal(ctx, constraints...)
 			if err != nil {
 				return nil, err
 			}
@@ -179,6 +184,12 @@ func (b *Builder) dockerfile(ctx context.Context, spec images.InstanceSpec) (Ima
 		t.frontendAttrs = map[string]string{
 			"filename": "Dockerfile", "label:evalrun.kind": string(images.Instance), "label:evalrun.key": spec.Key(),
 			"label:evalrun.instance": spec.InstanceID, "label:evalrun.base_commit": spec.BaseCommit,
+		}
+		if b.o.Force {
+			t.frontendAttrs["no-cache"] = ""
+		}
+		if os.Getenv("EVALRUN_BUILD_NETWORK") == "host" {
+			t.frontendAttrs["force-network-mode"] = "host"
 		}
 		for _, name := range []string{"context", "dockerfile"} {
 			if err := t.mount(name, dir); err != nil {

@@ -139,6 +139,26 @@ func noCommit(repository, commit string) error {
 	return fmt.Errorf("commit %s is not in the local copy %s; fetch it or give another with --repo-mirror", commit, shortName(repository))
 }
 
+// Refresh fetches anew a repository that was cloned here and lacks a commit: it
+// was cloned before the commit was published. Others are their owner's.
+func (s Set) Refresh(ctx context.Context, repository, commit string) error {
+	if s.CloneFrom == "" || !strings.HasPrefix(repository, filepath.Clean(s.Clones)+string(filepath.Separator)) {
+		return nil
+	}
+	if _, err := Git(ctx, repository, "cat-file", "-e", commit+"^{commit}"); err == nil {
+		return nil
+	}
+	unlock, err := cache.Lock(ctx, repository+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := run(ctx, repository, nil, cloneEnv, "fetch", "--quiet", "origin"); err != nil {
+		return fmt.Errorf("fetch %s anew: %w", filepath.Base(repository), err)
+	}
+	return nil
+}
+
 // ErrNoFile is returned by Show for a path that does not exist at the commit.
 var ErrNoFile = errors.New("no such file at that commit")
 

@@ -58,7 +58,7 @@ func (r *Runner) key(rd ready) string {
 	l := r.limits(rd.job)
 	return cache.NewKey("attempt").Int("grading", gradingRevision).
 		String("patch", patchHash(rd.job.Prediction)).String("row", rd.job.Instance.Hash()).
-		Strings("evaluation", evaluationOf(rd.job.Recipe.Evaluation)).String("rules", string(r.o.Rules)).String("image", rd.image.Digest).
+		Bool("capabilities", r.o.RowCapabilities).Strings("evaluation", evaluationOf(rd.job.Recipe.Evaluation)).String("rules", string(r.o.Rules)).String("image", rd.image.Digest).
 		Int("memory", l.Sandbox.MemoryBytes).Int("pids", l.Sandbox.Pids).Int("cpus", int64(l.Sandbox.CPUs*1000)).
 		Int("disk", l.Sandbox.DiskBytes).Int("timeout", int64(l.Timeout)).Int("output", l.OutputBytes).Sum()
 }

@@ -68,6 +68,8 @@ type Options struct {
 	// Unenforced are limits the engine cannot hold, in words, for the records.
 	Unenforced []string
 	Labels     map[string]string
+	// RowCapabilities gives sandboxes the capabilities their rows ask for.
+	RowCapabilities bool
 	// Earlier are records of earlier calls of this run. One whose key is equal
 	// and whose outcome is a result of the patch is taken instead of running.
 	Earlier map[JobKey]reports.Attempt

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/evalrun/evalrun/grading"
@@ -116,8 +117,16 @@ func (t *trial) spec() sandbox.Spec {
 	for k, v := range t.r.o.Labels {
 		labels[k] = v
 	}
+	var capabilities []string
+	switch wanted := t.job.Recipe.Evaluation.Capabilities; {
+	case t.r.o.RowCapabilities:
+		capabilities = wanted
+	case len(wanted) > 0:
+		t.a.Warnings = append(t.a.Warnings, "the row asks for the capabilities "+strings.Join(wanted, ", ")+", which were not given (--row-capabilities)")
+	}
 	return sandbox.Spec{
-		Image: t.image.Digest, Env: t.image.AddEnv, Name: t.a.InstanceID, Labels: labels, Limits: t.limits.Sandbox,
+		Capabilities: capabilities,
+		Image:        t.image.Digest, Env: t.image.AddEnv, Name: t.a.InstanceID, Labels: labels, Limits: t.limits.Sandbox,
 		Expiry: time.Now().Add(t.limits.Timeout + 2*applyTimeout + time.Hour),
 	}
 }

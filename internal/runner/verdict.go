@@ -23,7 +23,7 @@ func (t *trial) grade(ctx context.Context) error {
 	inst := t.job.Instance
 	e := &t.job.Recipe.Evaluation
 	in := logparse.Context{Repo: inst.Repo, Version: inst.Version, InstanceID: inst.ID}
-	want := grading.Expectation{FailToPass: inst.FailToPass, PassToPass: inst.PassToPass, FailOnly: e.EvalType == "fail_only"}
+	want := grading.Expectation{FailToPass: inst.FailToPass, PassToPass: inst.PassToPass, FailOnly: t.failOnly()}
 	var verdict grading.Report
 	var err error
 	if e.Whole {
@@ -47,6 +47,18 @@ func (t *trial) grade(ctx context.Context) error {
 	}
 	t.a.Outcome, t.a.Reason = t.outcome(&verdict, missing)
 	return nil
+}
+
+// failOnly is the row's own word, or where it has none that of the rule set's
+// release of the official harness.
+func (t *trial) failOnly() bool {
+	switch {
+	case t.job.Instance.EvalType != "":
+		return t.job.Instance.FailOnly()
+	case t.job.Instance.Recipe != nil:
+		return t.job.Recipe.Evaluation.EvalType == "fail_only"
+	}
+	return grading.FailOnlyRepo(t.r.o.Rules, t.job.Instance.Repo)
 }
 
 // offlineScan is how much of the end of a log without results is searched for

@@ -58,10 +58,13 @@ func Connect(ctx context.Context) (*Client, error) {
 	}
 	ping, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if _, err := api.Ping(ping); err != nil {
+	answer, err := api.Ping(ping)
+	if err != nil {
 		api.Close()
 		return nil, fmt.Errorf("no Docker daemon answers at %s: %w (start it, or see `evalrun doctor`)", api.DaemonHost(), shortError(err))
 	}
+	// Now, since the library would do it with the first request and without a lock.
+	api.NegotiateAPIVersionPing(answer)
 	c := &Client{api: api, owner: thisProcess(), patience: 2 * time.Minute}
 	c.events = watch(api, c.owner)
 	return c, nil
