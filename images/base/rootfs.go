@@ -35,8 +35,9 @@ type rootFSRecord struct {
 
 // Materialize makes the root file system of a source that has to be made on
 // this machine (debian, rootfs, oci-layout), or finds it in the cache folder.
-// aptMirror replaces the default package mirror when not empty.
-func Materialize(ctx context.Context, source images.Source, dir, aptMirror string) (RootFS, error) {
+// aptMirror replaces the default package mirror when not empty. making is called
+// before one is made, which takes a while.
+func Materialize(ctx context.Context, source images.Source, dir, aptMirror string, making func()) (RootFS, error) {
 	name, err := rootFSName(source)
 	if err != nil {
 		return RootFS{}, err
@@ -54,6 +55,7 @@ func Materialize(ctx context.Context, source images.Source, dir, aptMirror strin
 	if fs, ok := stored(home); ok {
 		return fs, nil
 	}
+	making()
 	// Of an earlier call that was ended half way.
 	removeParts(home)
 	defer removeParts(home)

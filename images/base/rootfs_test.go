@@ -46,7 +46,7 @@ echo "deb mirror" > "$(dirname "$tar")/sources.list"
 
 func materialize(t *testing.T, source images.Source, dir, mirror string) RootFS {
 	t.Helper()
-	fs, err := Materialize(context.Background(), source, dir, mirror)
+	fs, err := Materialize(context.Background(), source, dir, mirror, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,11 +82,11 @@ func TestMaterializeDebian(t *testing.T) {
 	}
 	// The second call makes nothing.
 	tools(t, map[string]string{"mmdebstrap": "exit 7"})
-	if again := materialize(t, source, dir, ""); again != fs {
-		t.Errorf("again: %+v", again)
+	if again, err := Materialize(context.Background(), source, dir, "", func() { t.Error("made again") }); err != nil || again != fs {
+		t.Errorf("again: %+v, %v", again, err)
 	}
 	// Another suite is another system.
-	if _, err := Materialize(context.Background(), images.Source{Kind: "debian", Ref: "trixie"}, dir, ""); err == nil || !strings.Contains(err.Error(), "exit status 7") {
+	if _, err := Materialize(context.Background(), images.Source{Kind: "debian", Ref: "trixie"}, dir, "", func() {}); err == nil || !strings.Contains(err.Error(), "exit status 7") {
 		t.Errorf("trixie: %v", err)
 	}
 }
@@ -95,7 +95,7 @@ func TestMaterializeDebianFailures(t *testing.T) {
 	source := images.Source{Kind: "debian", Ref: "bookworm"}
 	t.Run("nothing installed", func(t *testing.T) {
 		tools(t, nil)
-		_, err := Materialize(context.Background(), source, t.TempDir(), "")
+		_, err := Materialize(context.Background(), source, t.TempDir(), "", func() {})
 		for _, text := range []string{"base debian:bookworm", "neither mmdebstrap nor debootstrap", "apt-get install mmdebstrap", "--base image:REF"} {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("%v: want %q in it", err, text)
@@ -104,7 +104,7 @@ func TestMaterializeDebianFailures(t *testing.T) {
 	})
 	t.Run("its words are shown", func(t *testing.T) {
 		tools(t, map[string]string{"mmdebstrap": "echo 'E: no such mirror' >&2; exit 25"})
-		_, err := Materialize(context.Background(), source, t.TempDir(), "")
+		_, err := Materialize(context.Background(), source, t.TempDir(), "", func() {})
 		if err == nil || !strings.Contains(err.Error(), "mmdebstrap: exit status 25\nE: no such mirror") {
 			t.Errorf("got %v", err)
 		}
@@ -112,7 +112,7 @@ func TestMaterializeDebianFailures(t *testing.T) {
 	t.Run("a failure leaves nothing to trip over", func(t *testing.T) {
 		dir := t.TempDir()
 		tools(t, map[string]string{"mmdebstrap": fakeBootstrap + "exit 1"})
-		if _, err := Materialize(context.Background(), source, dir, ""); err == nil {
+		if _, err := Materialize(context.Background(), source, dir, "", func() {}); err == nil {
 			t.Fatal("no error")
 		}
 		for _, name := range []string{RootFSFile, partFile} {
@@ -170,7 +170,7 @@ sleep 100 & wait`})
 			}
 			cancel(stop)
 		}()
-		if _, err := Materialize(ctx, source, t.TempDir(), ""); !errors.Is(err, stop) {
+		if _, err := Materialize(ctx, source, t.TempDir(), "", func() {}); !errors.Is(err, stop) {
 			t.Errorf("got %v", err)
 		}
 		if _, err := os.Stat(filepath.Join(bin, "ended")); err != nil {
@@ -186,7 +186,7 @@ func TestMaterializeOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			if _, err := Materialize(context.Background(), images.Source{Kind: "debian", Ref: "bookworm"}, dir, ""); err != nil {
+			if _, err := Materialize(context.Background(), images.Source{Kind: "debian", Ref: "bookworm"}, dir, "", func() {}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -216,10 +216,10 @@ func TestMaterializeRootFS(t *testing.T) {
 		t.Errorf("after a change: %+v and %+v", one, two)
 	}
 	source.Ref = filepath.Join(from, "gone.tar")
-	if _, err := Materialize(context.Background(), source, dir, ""); err == nil || !strings.Contains(err.Error(), "base rootfs:"+source.Ref) {
+	if _, err := Materialize(context.Background(), source, dir, "", func() {}); err == nil || !strings.Contains(err.Error(), "base rootfs:"+source.Ref) {
 		t.Errorf("missing: %v", err)
 	}
-	if _, err := Materialize(context.Background(), images.Source{Kind: "image", Ref: "x"}, dir, ""); err == nil {
+	if _, err := Materialize(context.Background(), images.Source{Kind: "image", Ref: "x"}, dir, "", func() {}); err == nil {
 		t.Error("an image was made")
 	}
 }
@@ -257,7 +257,7 @@ func TestMaterializeOCILayout(t *testing.T) {
 	}
 	motd := func(ref string) string {
 		t.Helper()
-		fs, err := Materialize(context.Background(), images.Source{Kind: "oci-layout", Ref: ref}, t.TempDir(), "")
+		fs, err := Materialize(context.Background(), images.Source{Kind: "oci-layout", Ref: ref}, t.TempDir(), "", func() {})
 		if err != nil {
 			return err.Error()
 		}

@@ -118,8 +118,14 @@ func (b *Builder) BaseDigest(ctx context.Context, source images.Source) (string,
 			}
 			return Image{Ref: source.Ref, Digest: digest}, err
 		}
-		b.o.Progress(Event{Kind: images.Base, Name: source.String(), Step: "make root file system"})
-		fs, err := base.Materialize(ctx, source, filepath.Join(b.o.CacheDir, "rootfs"), b.o.AptMirror)
+		start, name, made := time.Now(), "root file system of "+source.String(), false
+		fs, err := base.Materialize(ctx, source, filepath.Join(b.o.CacheDir, "rootfs"), b.o.AptMirror, func() {
+			made = true
+			b.o.Progress(Event{Kind: images.Base, Name: name, Step: "make it"})
+		})
+		if made {
+			b.o.Progress(Event{Kind: images.Base, Name: name, Done: true, Seconds: time.Since(start).Seconds(), Err: err})
+		}
 		if err != nil {
 			return Image{}, err
 		}

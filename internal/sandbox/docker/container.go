@@ -300,21 +300,26 @@ func (s *Sandbox) Destroy(ctx context.Context) error {
 	return err
 }
 
-// remove kills and removes a container.
+// remove kills and removes a container, and waits until it is gone.
 func (c *Client) remove(ctx context.Context, id string) error {
-	for try := 1; ; try++ {
+	for began, pause := time.Now(), 50*time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		err := c.ask(ctx, "remove container", func(ctx context.Context) error {
 			err := c.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-			if cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress") {
+			if cerrdefs.IsNotFound(err) {
 				return nil
 			}
 			return err
 		})
-		// A file system is at times busy for a moment after the last process is gone.
-		if err == nil || try == 3 || !strings.Contains(err.Error(), "busy") || wait(ctx, time.Duration(try)*time.Second) != nil {
+		if err == nil || !passing(err) || time.Since(began) > c.patience || wait(ctx, pause) != nil {
 			return err
 		}
 	}
+}
+
+// passing reports whether what keeps a container from being removed is over in a
+// moment: another removal, or a file system still busy after its last process.
+func passing(err error) bool {
+	return strings.Contains(err.Error(), "already in progress") || strings.Contains(err.Error(), "busy")
 }
 
 // kill ends every process of the sandbox, also when ctx is done.

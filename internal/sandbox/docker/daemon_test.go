@@ -82,9 +82,10 @@ func TestDaemonHangs(t *testing.T) {
 	d := dockertest.StartDaemon(t)
 	t.Setenv("DOCKER_HOST", d.Host)
 	c := connect(t)
-	b := start(t, c, sandbox.Spec{Image: d.Image})
+	made := start(t, c, sandbox.Spec{Image: d.Image})
+	hasty := &Client{api: c.api, owner: c.owner, events: c.events, patience: time.Second}
+	b := &Sandbox{c: hasty, id: made.id}
 	ended := running(t, b)
-	c.patience = time.Second
 	d.Freeze()
 	await(t, ended)
 	ctx := context.Background()
@@ -104,8 +105,7 @@ func TestDaemonHangs(t *testing.T) {
 		t.Errorf("cancelled Exec: %v", err)
 	}
 	d.Thaw()
-	c.patience = time.Minute
-	if err := b.Destroy(ctx); err != nil {
+	if err := made.Destroy(ctx); err != nil {
 		t.Errorf("Destroy, again: %v", err)
 	}
 	if n := c.containers(t); n != 0 {
