@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -94,6 +95,9 @@ func (f imageFlags) cacheDir() string {
 
 // provider wires what gives the images of a run.
 func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Instance, progress func(builder.Event)) (*provision.Provider, error) {
+	if _, err := exec.LookPath("git"); err != nil {
+		return nil, &exitError{exitNotEvaluated, errors.New("git is not on the path; see `evalrun doctor`")}
+	}
 	mirrors, err := mirror.Parse(f.RepoMirror)
 	if err != nil {
 		return nil, err

@@ -198,7 +198,7 @@ func (c *runCmd) grade(e *env, j job) error {
 		fmt.Fprintf(e.stderr, "warning: %s (`evalrun clean` tries again)\n", reports.SafeText(left.Err.Error()))
 	}
 	if err := c.write(e, layout, p, &record, attempts, leftovers, width); err != nil {
-		return err
+		return &exitError{exitNotEvaluated, errors.Join(runErr, err)}
 	}
 	return c.verdict(e, attempts, runErr)
 }
@@ -206,8 +206,10 @@ func (c *runCmd) grade(e *env, j job) error {
 // holdRun keeps a second process from working on the same run.
 func holdRun(ctx context.Context, layout reports.Layout, run string) (func(), error) {
 	dir := layout.RunDir(run)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
+	for _, d := range []string{dir, filepath.Dir(layout.SummaryFile(run, "model"))} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -243,8 +245,17 @@ func (c *runCmd) limits() (runner.Limits, error) {
 	if c.Limits.Timeout <= 0 {
 		errs = append(errs, errors.New("--timeout: want more than 0"))
 	}
-	if c.Limits.CPUs < 0 {
-		errs = append(errs, errors.New("--cpus: want 0 (an even share) or more"))
+	if n := c.Limits.CPUs; n != 0 && !(n >= 0.01 && n <= 4096) {
+		errs = append(errs, errors.New("--cpus: want 0 (an even share), or 0.01 or more"))
+	}
+	if d := l.Sandbox.DiskBytes; d > 0 && d < 1<<20 {
+		errs = append(errs, errors.New("--disk: want 1MiB or more"))
+	}
+	if c.Workers < 0 || c.Builders < 1 {
+		errs = append(errs, errors.New("--workers: want 0 (one per processor) or more; --builders: want 1 or more"))
+	}
+	if c.RunID == "" {
+		errs = append(errs, errors.New("--run-id: want a name"))
 	}
 	if l.OutputBytes > 0 && l.OutputBytes < 64<<10 {
 		errs = append(errs, errors.New("--output: want 64KiB or more, or nothing of the results is left"))
@@ -252,8 +263,8 @@ func (c *runCmd) limits() (runner.Limits, error) {
 	if m := l.Sandbox.MemoryBytes; m > 0 && m < 16<<20 {
 		errs = append(errs, errors.New("--memory: want 16MiB or more"))
 	}
-	if c.Limits.Pids <= 0 {
-		errs = append(errs, errors.New("--pids: want more than 0"))
+	if c.Limits.Pids < 16 {
+		errs = append(errs, errors.New("--pids: want 16 or more"))
 	}
 	return l, errors.Join(errs...)
 }

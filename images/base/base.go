@@ -82,7 +82,10 @@ var Settings = map[string]string{
 	"evalrun-condarc": "/run/evalrun/condarc",      // channels of conda
 }
 
+// Both outputs through one pipe: an error would else be shown before, or after,
+// what led to it.
 const prologue = `set -euo pipefail
+exec 2>&1
 if [ -f /run/evalrun/env ]; then set -a; . /run/evalrun/env; set +a; fi
 if [ -f /run/evalrun/ca.crt ]; then
   for n in SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GIT_SSL_CAINFO NODE_EXTRA_CA_CERTS CARGO_HTTP_CAINFO; do export $n=/run/evalrun/ca.crt; done

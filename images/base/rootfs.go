@@ -142,14 +142,26 @@ func stored(home string) (RootFS, bool) {
 	return fs, true
 }
 
+// noDocumentation keeps dpkg from unpacking what no test reads, in this layer
+// and those above it.
+const noDocumentation = `printf 'path-exclude=/usr/share/%s/*\n' doc man info > "$1/etc/dpkg/dpkg.cfg.d/evalrun"`
+
+// dropDocumentation removes what came before. Java's packages fail without the
+// folders of manual pages.
+const dropDocumentation = `for d in doc man info; do rm -rf "${1:?}/usr/share/$d"; mkdir "$1/usr/share/$d"; done; ` +
+	`for n in 1 2 3 4 5 6 7 8; do mkdir "$1/usr/share/man/man$n"; done`
+
 // bootstrap makes a minimal Debian with mmdebstrap, or debootstrap.
 func bootstrap(ctx context.Context, suite, home, tar, aptMirror string) error {
 	if _, err := exec.LookPath("mmdebstrap"); err == nil {
 		// The mirror is this machine's affair: it is kept beside the tar, and build
 		// steps get it as a secret.
 		args := []string{
-			"--quiet", "--variant=minbase", "--include=ca-certificates,git,patch",
-			"--dpkgopt=force-unsafe-io", "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/info/*",
+			"--quiet", "--variant=minbase", "--include=ca-certificates,git,patch", "--dpkgopt=force-unsafe-io",
+			// Given to mmdebstrap, the excludes would take every package through a slow
+			// filter; given to dpkg alone they come too late for the first packages.
+			"--essential-hook=" + noDocumentation,
+			"--customize-hook=" + dropDocumentation,
 			"--customize-hook=cp \"$1/etc/apt/sources.list\" " + images.ShellQuote(filepath.Join(home, "sources.list")),
 			"--customize-hook=: > \"$1/etc/apt/sources.list\"; rm -f \"$1/etc/hostname\" \"$1/etc/resolv.conf\"",
 			suite, tar,

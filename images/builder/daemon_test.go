@@ -458,23 +458,35 @@ func TestDockerfileRow(t *testing.T) {
 	}
 }
 
+// pin commits a submodule.
+func (k *kit) pin(name, url, path, commit string) string {
+	k.t.Helper()
+	k.git("config", "--file", filepath.Join(k.repo, ".gitmodules"), "submodule."+name+".path", path)
+	k.git("config", "--file", filepath.Join(k.repo, ".gitmodules"), "submodule."+name+".url", url)
+	// A folder, or adding everything later would drop it.
+	k.run("mkdir", "-p", filepath.Join(k.repo, path))
+	k.git("-C", k.repo, "update-index", "--add", "--cacheinfo", "160000,"+commit+","+path)
+	k.git("-C", k.repo, "add", ".gitmodules")
+	k.git("-C", k.repo, "commit", "-q", "-m", "pin")
+	return k.git("-C", k.repo, "rev-parse", "HEAD")
+}
+
 func TestSubmoduleInTheImage(t *testing.T) {
 	k := newKit(t)
 	lib := &kit{t: t, repo: filepath.Join(t.TempDir(), "lib")}
 	lib.git("init", "-q", "--template=", lib.repo)
-	pinned := lib.commit("library")
+	inner := lib.commit("inner")
+	lib.pin("lib", "../lib.git", "in", inner)
+	// Nobody has this one; the others are checked out all the same.
+	lib.pin("absent", "../absent.git", "gone", inner)
+	lib.commit("library")
+	pinned := lib.git("-C", lib.repo, "rev-parse", "HEAD")
 	lib.commit("later library")
-	if err := os.WriteFile(filepath.Join(k.repo, ".gitmodules"), []byte("[submodule \"lib\"]\n\tpath = vendor/my lib\n\turl = https://forge.example/o/lib.git\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	k.git("-C", k.repo, "update-index", "--add", "--cacheinfo", "160000,"+pinned+",vendor/my lib")
-	k.git("-C", k.repo, "add", ".gitmodules")
-	k.git("-C", k.repo, "commit", "-q", "-m", "pin")
-	commit := k.git("-C", k.repo, "rev-parse", "HEAD")
+	commit := k.pin("lib", "https://forge.example/o/lib.git", "vendor/my lib", pinned)
 
 	mirrors := mirrorsAt(map[string]string{"o/lib": filepath.Join(lib.repo, ".git")})
 	subs, err := mirrors.Submodules(context.Background(), "o/n", filepath.Join(k.repo, ".git"), commit)
-	if err != nil || len(subs) != 1 || subs[0].Missing != "" {
+	if err != nil || len(subs) != 1 || subs[0].Missing != "" || len(subs[0].Submodules) != 2 {
 		t.Fatalf("%+v, %v", subs, err)
 	}
 	b := k.builder(nil)
@@ -482,8 +494,8 @@ func TestSubmoduleInTheImage(t *testing.T) {
 	spec.Submodules = subs
 	img := k.build(b, spec)
 	// What official scripts do, without network.
-	out := k.inside(img, "git submodule update --init && cat 'vendor/my lib/a.txt' && git status --porcelain && git -C 'vendor/my lib' log --format=%H")
-	if !strings.HasSuffix(out, "library"+pinned) {
+	out := k.inside(img, "git submodule update --init && cat 'vendor/my lib/a.txt' 'vendor/my lib/in/a.txt' && git status --porcelain && git -C 'vendor/my lib' log --format=%H")
+	if !strings.HasSuffix(out, "libraryinner"+pinned) {
 		t.Errorf("inside: %q", out)
 	}
 }

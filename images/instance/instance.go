@@ -7,6 +7,7 @@ package instance
 import (
 	_ "embed"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/moby/buildkit/client/llb"
@@ -14,6 +15,7 @@ import (
 	"github.com/evalrun/evalrun/images"
 	"github.com/evalrun/evalrun/images/base"
 	"github.com/evalrun/evalrun/images/env"
+	"github.com/evalrun/evalrun/internal/mirror"
 )
 
 // RepositoryName is the name under which the cut git directory is offered to
@@ -68,18 +70,25 @@ func State(parent llb.State, spec images.InstanceSpec) llb.State {
 	return base.WithEnv(s, Env)
 }
 
-// submodules names the submodules that lie ready in the cut repository.
+// submodules lists the submodules that lie ready in the cut repository: the
+// repository that pins each, and its path there.
 func submodules(spec images.InstanceSpec) string {
-	var paths []string
-	for _, m := range spec.Submodules {
-		if m.Missing == "" {
-			paths = append(paths, images.ShellQuote(m.Path))
-		}
-	}
-	if len(paths) == 0 {
+	words := ready(".", spec.Submodules)
+	if len(words) == 0 {
 		return ""
 	}
-	return "SUBMODULES=(" + strings.Join(paths, " ") + ")\n"
+	return "SUBMODULES=(" + strings.Join(words, " ") + ")\n"
+}
+
+func ready(parent string, submodules []mirror.Submodule) []string {
+	var words []string
+	for _, m := range submodules {
+		if m.Missing == "" {
+			words = append(words, images.ShellQuote(parent), images.ShellQuote(m.Path))
+			words = append(words, ready(path.Join(parent, m.Path), m.Submodules)...)
+		}
+	}
+	return words
 }
 
 // prepare is what precedes an install step. The steps were written for a script

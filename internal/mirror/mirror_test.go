@@ -253,3 +253,36 @@ func TestNothingInAMirrorRuns(t *testing.T) {
 		})
 	}
 }
+
+func TestRefresh(t *testing.T) {
+	ctx := context.Background()
+	r := newRepo(t, filepath.Join(t.TempDir(), "psf", "requests"))
+	r.commit("one", nil)
+	s := Set{Clones: t.TempDir(), CloneFrom: "file://" + filepath.Dir(filepath.Dir(r.dir))}
+	clone, err := s.Find(ctx, "psf/requests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := r.commit("published since", nil)
+	if err := s.Refresh(ctx, clone, published); err != nil {
+		t.Fatal(err)
+	}
+	if c := (&repo{t, clone}); !c.has(published) {
+		t.Error("the clone does not have the commit")
+	}
+	// A mirror somebody gave is left as it is.
+	given := r.bare(filepath.Join(t.TempDir(), "m.git"))
+	later := r.commit("later", nil)
+	if err := s.Refresh(ctx, given.dir, later); err != nil || given.has(later) {
+		t.Errorf("%v; the given mirror has the commit: %v", err, given.has(later))
+	}
+	if err := os.RemoveAll(r.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Refresh(ctx, clone, published); err != nil {
+		t.Errorf("nothing to fetch: %v", err)
+	}
+	if err := s.Refresh(ctx, clone, later); err == nil || !strings.Contains(err.Error(), "fetch requests.git anew") {
+		t.Errorf("source gone: %v", err)
+	}
+}

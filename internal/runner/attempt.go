@@ -173,6 +173,11 @@ func (r *Runner) tryAll(ctx context.Context, worker int, rd ready, prepared patc
 			}
 		case isStorage(err):
 			return fmt.Errorf("instance %s: %w", a.InstanceID, err)
+		case try == engineTries && t.modelRan && r.works(ctx, t):
+			// Three sandboxes failed once the patch's code ran in them, and one
+			// without it works.
+			a.Outcome, a.Reason = grading.Unresolved, "what the patch runs keeps its sandbox from working: "+err.Error()
+			return nil
 		case try == engineTries:
 			stop = r.engineFailed(err)
 		}
@@ -187,6 +192,18 @@ func (r *Runner) tryAll(ctx context.Context, worker int, rd ready, prepared patc
 			return nil
 		}
 	}
+}
+
+// works reports whether a fresh sandbox of the same kind, without the patch, runs
+// a command.
+func (r *Runner) works(ctx context.Context, t *trial) bool {
+	box, err := r.o.Driver.Start(ctx, t.spec())
+	if err != nil {
+		return false
+	}
+	defer r.bin.take(ctx, t.a.InstanceID, box)
+	res, err := box.Exec(ctx, sandbox.Command{Argv: []string{"/bin/true"}, Dir: "/", Timeout: time.Minute})
+	return err == nil && res.ExitCode == 0
 }
 
 // isStorage reports whether an error is about our own files rather than the engine.

@@ -117,7 +117,7 @@ func TestWhole(t *testing.T) {
 		{"the script's own status does not count", output(passing, 0), 1, grading.Resolved},
 		{"unresolved", output(failing, 1), 0, grading.Unresolved},
 		{"no end", "+ : '>>>>> Start Test Output'\n" + passing, 1, grading.Unresolved},
-		{"no end, and all is said to be well", "+ : '>>>>> Start Test Output'\n" + passing, 0, grading.Ungradeable},
+		{"no end, and all is said to be well", "+ : '>>>>> Start Test Output'\n" + passing, 0, grading.Unresolved},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

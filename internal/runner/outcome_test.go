@@ -78,8 +78,8 @@ func TestOutcomes(t *testing.T) {
 		{name: "set-up never ends", job: job("a", setup), world: is("setup.sh", hangs("")), want: grading.TimedOut, reason: "still in the setup phase", started: 1},
 		{name: "build leaves little time", job: job("a", setup), world: both(is("build.sh", takes(29*time.Minute, prints("", 0))), is("test.sh", takes(2*time.Minute, prints(passing, 0)))),
 			want: grading.TimedOut, reason: "still in the test phase", started: 1},
-		{name: "patch leaves no time", job: job("a", withEvaluation(func(e *datasets.Evaluation) { e.TimeoutSeconds = 60 })),
-			world: func(k *kit) { k.phases["apply.sh"] = takes(2*time.Minute, k.phases["apply.sh"]) }, want: grading.TimedOut, reason: "no time left for the test phase", started: 1},
+		{name: "applying has its own time", job: job("a", withEvaluation(func(e *datasets.Evaluation) { e.TimeoutSeconds = 60 })),
+			world: func(k *kit) { k.phases["apply.sh"] = takes(2*time.Minute, k.phases["apply.sh"]) }, want: grading.Resolved, started: 1},
 		{name: "the row's own limit", job: job("a", withEvaluation(func(e *datasets.Evaluation) { e.TimeoutSeconds = 60 })), world: is("test.sh", hangs("")), want: grading.TimedOut, reason: "after 1m0s", started: 1},
 
 		{name: "out of memory", job: job("a"), world: both(is("test.sh", prints(failing, 1)), oomKills(1)), want: grading.OutOfMemory, reason: "1024 MiB", started: 1},
@@ -95,7 +95,9 @@ func TestOutcomes(t *testing.T) {
 		{name: "sandbox ended once", job: job("a"), world: is("test.sh", inTurn(dies, prints(passing, 0))), want: grading.Resolved, started: 2},
 		{name: "sandbox ended before the tests", job: job("a", setup), world: is("setup.sh", dies), want: grading.Unresolved, reason: "twice", started: 2},
 
-		{name: "no statuses", job: job("a"), world: is("test.sh", prints("hello\n", 0)), want: grading.Ungradeable, started: 1},
+		{name: "no statuses", job: job("a"), world: is("test.sh", prints("hello\n", 0)), want: grading.Unresolved, reason: "exited with 0", started: 1},
+		{name: "blames the network", job: job("a"), world: is("test.sh", prints("Cannot connect to the Docker daemon\n", 1)), want: grading.Unresolved, reason: "exited with 1", started: 1},
+		{name: "modules that are not in the image", job: job("a"), world: is("test.sh", prints("a.go:3:2: module lookup disabled by GOPROXY=off\n", 1)), want: grading.Ungradeable, reason: "GOPROXY=off", started: 1},
 		{name: "unknown parser", job: job("a", withEvaluation(func(e *datasets.Evaluation) { e.LogParser = "parse_log_nothing" })), want: grading.Ungradeable, reason: "parse_log_nothing", started: 1},
 		{name: "test patch does not apply", job: job("a"), world: is("restore.sh", prints("NONCE try 1 1 1 cGF0Y2ggZmFpbGVk\nNONCE failed\n", 1)), want: grading.Ungradeable, reason: "the row's test patch does not apply: patch failed", started: 1},
 		{name: "test patch out of the tree", job: job("a", withEvaluation(func(e *datasets.Evaluation) { e.ResetFiles = []string{"../x"} })), want: grading.Ungradeable, reason: "../x"},
@@ -104,11 +106,13 @@ func TestOutcomes(t *testing.T) {
 		{name: "engine does not start", job: job("a"), world: func(k *kit) {
 			k.fake.OnStart = func(context.Context, sandbox.Spec) error { return sandboxtest.Trouble("no space left on device") }
 		}, want: grading.InfraFailed, reason: "no space left on device", started: 3},
-		{name: "engine fails in apply", job: job("a"), world: is("apply.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 3},
-		{name: "engine fails in tests", job: job("a"), world: is("test.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 3},
+		{name: "engine fails in apply", job: job("a"), world: is("apply.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 4},
+		{name: "engine fails only in this patch's tests", job: job("a"), world: both(is("test.sh", fails(sandboxtest.Trouble("EOF"))), is("true", prints("", 0))), want: grading.Unresolved, reason: "keeps its sandbox from working", started: 4},
+		{name: "engine fails in tests", job: job("a"), world: is("test.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 4},
+		{name: "engine fails only in this patch's tests", job: job("a"), world: both(is("test.sh", fails(sandboxtest.Trouble("EOF"))), is("true", prints("", 0))), want: grading.Unresolved, reason: "keeps its sandbox from working", started: 4},
 		{name: "engine fails once", job: job("a"), world: is("test.sh", inTurn(fails(sandboxtest.Trouble("EOF")), prints(passing, 0))), want: grading.Resolved, started: 2},
 		{name: "our script says nothing", job: job("a"), world: is("apply.sh", prints("", 0)), want: grading.InfraFailed, reason: "did not get to its result", started: 3},
-		{name: "our script never ends", job: job("a"), world: is("apply.sh", hangs("")), want: grading.InfraFailed, reason: "not done after 5m", started: 3},
+		{name: "our script never ends", job: job("a"), world: is("apply.sh", hangs("")), want: grading.ApplyFailed, reason: "not applied within 5m", started: 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -127,6 +127,9 @@ func (t *trial) script(ctx context.Context, s *script) (patch.Result, string, er
 	}
 	t.addPhase(s.name, res, region{bytes: int64(out.total)})
 	switch {
+	case res.TimedOut && s.name == "apply":
+		t.a.Outcome, t.a.Reason = grading.ApplyFailed, fmt.Sprintf("it was not applied within %s", applyTimeout)
+		return patch.Result{}, "", nil
 	case res.TimedOut:
 		return patch.Result{}, "", t.broken(s.name, fmt.Errorf("not done after %s", applyTimeout))
 	case res.DiskFull:

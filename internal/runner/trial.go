@@ -73,8 +73,6 @@ func (t *trial) inSandbox(ctx context.Context, apply, restore *script) (done boo
 		return false, err
 	}
 	defer t.r.bin.take(ctx, t.a.InstanceID, t.box)
-	t.deadline = time.Now().Add(t.limits.Timeout)
-
 	done, err = t.phases(ctx, apply, restore)
 	usage, usageErr := t.box.Usage(context.WithoutCancel(ctx))
 	if usageErr == nil || usage.OOMKills > 0 {
@@ -138,11 +136,13 @@ func (t *trial) phases(ctx context.Context, apply, restore *script) (done bool, 
 	if ok, err := t.apply(ctx, apply); !ok || err != nil {
 		return false, err
 	}
+	// Applying has a limit of its own; from here on the clock is the patch's.
+	t.deadline = time.Now().Add(t.limits.Timeout)
+	t.modelRan = e.Whole || e.Setup != ""
 	if e.Whole {
 		return t.phase(ctx, "eval", "", exitCodeRecorded(e.Script))
 	}
 	if e.Setup != "" {
-		t.modelRan = true
 		if ok, err := t.phase(ctx, "setup", e.Prelude, e.Setup); !ok || err != nil {
 			return false, err
 		}
@@ -155,6 +155,7 @@ func (t *trial) phases(ctx context.Context, apply, restore *script) (done bool, 
 			return false, err
 		}
 	}
+	t.modelRan = true
 	if e.Build != "" {
 		if ok, err := t.phase(ctx, "build", e.Prelude, e.Build); !ok || err != nil {
 			return false, err

@@ -74,16 +74,17 @@ func (t *trial) outcome(v *grading.Report, missing string) (grading.Outcome, str
 		return grading.OutOfMemory, t.memoryReason()
 	case v.Found:
 		return grading.Unresolved, v.Reason
-	case v.InfraFailure():
-		return grading.Ungradeable, v.Reason + "; the log shows " + v.InfraClass
+	case !logparse.Known(t.job.Recipe.Evaluation.LogParser):
+		return grading.Ungradeable, v.Reason
 	case missing != "":
 		return grading.Ungradeable, "no test ran, and the image lacks what the tests wanted to fetch: " + missing
-	case v.Statuses.Len() == 0 && t.testExit != 0 && logparse.Known(t.job.Recipe.Evaluation.LogParser):
-		// The tests could not even start. With an image whose gold patch passes
-		// that is the patch's doing: it broke the build or the import.
+	case v.Statuses.Len() == 0:
+		// With an image whose gold patch passes this is the patch's doing: it broke
+		// the build, the import or the runner. What the log says of the
+		// surroundings is no evidence, since the patch can write it.
 		return grading.Unresolved, fmt.Sprintf("no test ran: the test command exited with %d", t.testExit)
 	}
-	return grading.Ungradeable, v.Reason
+	return grading.Unresolved, v.Reason
 }
 
 func (t *trial) readRegion(r region) (string, error) {
