@@ -22,11 +22,13 @@ type script struct {
 	nonce string
 	path  string
 	files []sandbox.File
+	take  func(patch.Result) bool // takes in the result; false when the attempt has its outcome
 }
 
-func newScript(name, nonce, text string, files ...sandbox.File) *script {
+func newScript(name, nonce, text string, take func(patch.Result) bool, files ...sandbox.File) *script {
 	file := ourDir + "/" + name + ".sh"
-	return &script{name: name, nonce: nonce, path: file, files: append(files, sandbox.File{Path: file, Mode: 0o755, Data: []byte(text)})}
+	files = append(files, sandbox.File{Path: file, Mode: 0o755, Data: []byte(text)})
+	return &script{name: name, nonce: nonce, path: file, files: files, take: take}
 }
 
 // applyScript applies the model's patch.
@@ -40,7 +42,7 @@ func (t *trial) applyScript() (*script, error) {
 	}
 	nonce := newNonce()
 	text, err := t.patch.ApplyScript(workDir, nonce, names)
-	return newScript("apply", nonce, text, files...), err
+	return newScript("apply", nonce, text, t.applied, files...), err
 }
 
 // restoreScript brings the test files back and applies the test patch; nil when
@@ -63,16 +65,11 @@ func (t *trial) restoreScript() (*script, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the row's test patch: %w", err)
 	}
-	return newScript("restore", r.Nonce, text, files...), nil
+	return newScript("restore", r.Nonce, text, t.restored, files...), nil
 }
 
-// apply applies the model's patch; false means it does not apply.
-func (t *trial) apply(ctx context.Context, s *script) (bool, error) {
-	t.say("apply patch")
-	result, output, err := t.script(ctx, s)
-	if err != nil || t.a.Outcome != "" {
-		return false, err
-	}
+// applied takes in what became of the model's patch.
+func (t *trial) applied(result patch.Result) bool {
 	for _, try := range result.Tries {
 		t.a.Patch.Tries = append(t.a.Patch.Tries, reports.ApplyTry{Command: try.Command, ExitCode: try.ExitCode, Output: try.Output})
 	}
@@ -83,24 +80,18 @@ func (t *trial) apply(ctx context.Context, s *script) (bool, error) {
 		} else if n := len(result.Tries); n > 0 {
 			t.a.Reason += ": " + lastLine(result.Tries[0].Output)
 		}
-		t.log.line(output)
-		return false, nil
+		return false
 	}
 	t.a.Patch.Applied = result.Command
 	t.a.Patch.Repairs = t.patch.Variants[result.Variant].Repairs
 	for _, name := range result.Displaced {
 		t.a.Warnings = append(t.a.Warnings, fmt.Sprintf("patch: creates %s, which an untracked file of the image stood at", name))
 	}
-	return true, nil
+	return true
 }
 
-// restore brings the test files back and applies the test patch.
-func (t *trial) restore(ctx context.Context, s *script) (bool, error) {
-	t.say("restore test files")
-	result, _, err := t.script(ctx, s)
-	if err != nil || t.a.Outcome != "" {
-		return false, err
-	}
+// restored takes in what became of the test files.
+func (t *trial) restored(result patch.Result) bool {
 	for _, p := range result.Restored {
 		if p.State == "restored" {
 			t.a.Warnings = append(t.a.Warnings, "the patch's version of the test file "+p.Path+" was replaced")
@@ -109,40 +100,51 @@ func (t *trial) restore(ctx context.Context, s *script) (bool, error) {
 	if len(result.Tries) > 0 && !result.Applied {
 		t.a.Outcome = grading.Ungradeable
 		t.a.Reason = "the row's test patch does not apply: " + lastLine(result.Tries[0].Output)
-		return false, nil
+		return false
 	}
-	return true, nil
+	return true
 }
 
-// script runs one of our scripts and reads its result. The attempt may have its
-// outcome then.
-func (t *trial) script(ctx context.Context, s *script) (patch.Result, string, error) {
+// scripts runs scripts of ours one after the other, in one process since
+// starting one takes longer than most of them, and takes in their results. false
+// means that the attempt has its outcome.
+func (t *trial) scripts(ctx context.Context, list ...*script) (bool, error) {
+	var names, lines []string
+	var files []sandbox.File
+	for _, s := range list {
+		names, lines, files = append(names, s.name), append(lines, "/bin/sh "+s.path), append(files, s.files...)
+	}
+	name := strings.Join(names, "+")
+	t.say(name)
 	out := &bounded{max: ourOutput}
 	// The files come with the command: code of the model may have run since the start.
 	res, err := t.box.Exec(ctx, sandbox.Command{
-		Argv: []string{"/bin/sh", s.path}, Dir: workDir, Files: s.files, Output: out, Timeout: applyTimeout,
+		Argv: []string{"/bin/sh", "-c", strings.Join(lines, "; ")}, Dir: workDir, Files: files, Output: out, Timeout: applyTimeout,
 	})
 	if err != nil {
-		return patch.Result{}, "", err
+		return false, err
 	}
-	t.addPhase(s.name, res, region{bytes: int64(out.total)})
+	t.addPhase(name, res, region{bytes: int64(out.total)})
 	switch {
-	case res.TimedOut && s.name == "apply":
-		t.a.Outcome, t.a.Reason = grading.ApplyFailed, fmt.Sprintf("it was not applied within %s", applyTimeout)
-		return patch.Result{}, "", nil
 	case res.TimedOut:
-		return patch.Result{}, "", t.broken(s.name, fmt.Errorf("not done after %s", applyTimeout))
+		return false, t.broken(name, fmt.Errorf("not done after %s", applyTimeout))
 	case res.DiskFull:
-		t.diskFull(s.name)
-		return patch.Result{}, "", nil
+		t.diskFull(name)
+		return false, nil
 	case res.ExitCode == -1:
-		return patch.Result{}, "", fmt.Errorf("%s: %w", s.name, sandbox.ErrDead)
+		return false, fmt.Errorf("%s: %w", name, sandbox.ErrDead)
 	}
-	result, err := patch.ParseResult(s.nonce, out.String())
-	if err != nil {
-		return result, "", t.broken(s.name, err)
+	for _, s := range list {
+		result, err := patch.ParseResult(s.nonce, out.String())
+		if err != nil {
+			return false, t.broken(s.name, err)
+		}
+		if !s.take(result) {
+			t.log.line(out.String())
+			return false, nil
+		}
 	}
-	return result, out.String(), nil
+	return true, nil
 }
 
 // broken is the error of a script of ours that could not do its work. Once code

@@ -133,7 +133,11 @@ func (t *trial) spec() sandbox.Spec {
 // attempt its outcome.
 func (t *trial) phases(ctx context.Context, apply, restore *script) (done bool, err error) {
 	e := &t.job.Recipe.Evaluation
-	if ok, err := t.apply(ctx, apply); !ok || err != nil {
+	first := []*script{apply}
+	if restore != nil && e.Setup == "" {
+		first, restore = append(first, restore), nil // nothing comes in between
+	}
+	if ok, err := t.scripts(ctx, first...); !ok || err != nil {
 		return false, err
 	}
 	// Applying has a limit of its own; from here on the clock is the patch's.
@@ -151,7 +155,7 @@ func (t *trial) phases(ctx context.Context, apply, restore *script) (done bool, 
 		}
 	}
 	if restore != nil {
-		if ok, err := t.restore(ctx, restore); !ok || err != nil {
+		if ok, err := t.scripts(ctx, restore); !ok || err != nil {
 			return false, err
 		}
 	}
