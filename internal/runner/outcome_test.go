@@ -106,7 +106,7 @@ func TestOutcomes(t *testing.T) {
 		{name: "engine does not start", job: job("a"), world: func(k *kit) {
 			k.fake.OnStart = func(context.Context, sandbox.Spec) error { return sandboxtest.Trouble("no space left on device") }
 		}, want: grading.InfraFailed, reason: "no space left on device", started: 3},
-		{name: "engine fails in apply", job: job("a"), world: is("apply.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 4},
+		{name: "engine fails in apply", job: job("a"), world: is("apply.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 3},
 		{name: "engine fails only in this patch's tests", job: job("a"), world: both(is("test.sh", fails(sandboxtest.Trouble("EOF"))), is("true", succeeds)), want: grading.Unresolved, reason: "keeps its sandbox from working", started: 4},
 		{name: "engine fails in tests", job: job("a"), world: is("test.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 4},
 		{name: "engine fails only in this patch's tests", job: job("a"), world: both(is("test.sh", fails(sandboxtest.Trouble("EOF"))), is("true", succeeds)), want: grading.Unresolved, reason: "keeps its sandbox from working", started: 4},
