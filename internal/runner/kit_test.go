@@ -56,16 +56,21 @@ func withEvaluation(edit func(*datasets.Evaluation)) func(*runner.Job) {
 // phase is how a phase goes: what it prints and how it ends.
 type phase func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error)
 
-// prints is a phase that prints a text and exits. The word NONCE and the word
-// MARK stand for those of the script being run.
+// prints is a phase that prints a text and exits. The words NONCE and MARK stand
+// for those of the script being run; of several, each prints its own.
 func prints(text string, code int) phase {
 	return func(_ context.Context, _ *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
-		script, text := string(cmd.Files[len(cmd.Files)-1].Data), text
-		if m := regexp.MustCompile(`(?m)^nonce=(\w+)$`).FindStringSubmatch(script); m != nil {
-			text = strings.ReplaceAll(text, "NONCE", m[1])
+		for _, f := range cmd.Files {
+			if path.Ext(f.Path) != ".sh" {
+				continue
+			}
+			script, text := string(f.Data), text
+			if m := regexp.MustCompile(`(?m)^nonce=(\w+)$`).FindStringSubmatch(script); m != nil {
+				text = strings.ReplaceAll(text, "NONCE", m[1])
+			}
+			text = strings.ReplaceAll(text, "MARK", regexp.MustCompile(`\[evalrun \w+\]`).FindString(script))
+			io.WriteString(cmd.Output, text)
 		}
-		text = strings.ReplaceAll(text, "MARK", regexp.MustCompile(`\[evalrun \w+\]`).FindString(script))
-		io.WriteString(cmd.Output, text)
 		return sandbox.Result{ExitCode: code}, nil
 	}
 }
@@ -143,26 +148,45 @@ func newKit(t *testing.T) *kit {
 		"build.sh":   prints("built\n", 0),
 		"test.sh":    prints(passing, 0),
 	}
-	k.fake.OnExec = func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
-		name := path.Base(cmd.Argv[len(cmd.Argv)-1])
-		if name == "kill -KILL -1" { // what follows every set-up
-			return sandbox.Result{}, nil
-		}
-		k.mu.Lock()
-		k.ran = append(k.ran, box.Spec.Labels["evalrun.instance"]+"/"+name)
-		p, ok := k.phases[name]
-		k.mu.Unlock()
-		if !ok {
-			return sandbox.Result{ExitCode: -1}, fmt.Errorf("the test does not know the script %s", name)
-		}
-		return p(ctx, box, cmd)
-	}
+	k.fake.OnExec = k.exec
 	k.options = runner.Options{
 		RunID: "run", Layout: reports.Layout{Root: t.TempDir()}, Driver: k.fake, Images: k.images, Observer: k.seen,
 		Workers: 2, Builders: 2, Rules: grading.DefaultRules, Network: func() string { return "none (verified)" },
 		Limits: runner.Limits{Sandbox: sandbox.Limits{MemoryBytes: 1 << 30, Pids: 100, DiskBytes: 1 << 30}, Timeout: 30 * time.Minute, OutputBytes: 1 << 20},
 	}
 	return k
+}
+
+// exec runs the scripts of a command one after the other, as a shell would.
+func (k *kit) exec(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (res sandbox.Result, err error) {
+	if len(cmd.Files) == 0 {
+		return k.phase(ctx, box, path.Base(cmd.Argv[len(cmd.Argv)-1]), cmd)
+	}
+	for i, f := range cmd.Files {
+		if path.Ext(f.Path) != ".sh" {
+			continue
+		}
+		one := cmd
+		one.Files = cmd.Files[i : i+1]
+		if res, err = k.phase(ctx, box, path.Base(f.Path), one); err != nil || ctx.Err() != nil || res.DiskFull {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+func (k *kit) phase(ctx context.Context, box *sandboxtest.FakeSandbox, name string, cmd sandbox.Command) (sandbox.Result, error) {
+	if name == "kill -KILL -1" { // what follows every set-up
+		return sandbox.Result{}, nil
+	}
+	k.mu.Lock()
+	k.ran = append(k.ran, box.Spec.Labels["evalrun.instance"]+"/"+name)
+	p, ok := k.phases[name]
+	k.mu.Unlock()
+	if !ok {
+		return sandbox.Result{ExitCode: -1}, fmt.Errorf("the test does not know the script %s", name)
+	}
+	return p(ctx, box, cmd)
 }
 
 // run runs the jobs. In its bubble time passes at once, and a goroutine left

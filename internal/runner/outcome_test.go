@@ -109,7 +109,6 @@ func TestOutcomes(t *testing.T) {
 		{name: "engine fails in apply", job: job("a"), world: is("apply.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 3},
 		{name: "engine fails only in this patch's tests", job: job("a"), world: both(is("test.sh", fails(sandboxtest.Trouble("EOF"))), is("true", succeeds)), want: grading.Unresolved, reason: "keeps its sandbox from working", started: 4},
 		{name: "engine fails in tests", job: job("a"), world: is("test.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 4},
-		{name: "engine fails only in this patch's tests", job: job("a"), world: both(is("test.sh", fails(sandboxtest.Trouble("EOF"))), is("true", succeeds)), want: grading.Unresolved, reason: "keeps its sandbox from working", started: 4},
 		{name: "engine fails once", job: job("a"), world: is("test.sh", inTurn(fails(sandboxtest.Trouble("EOF")), prints(passing, 0))), want: grading.Resolved, started: 2},
 		{name: "our script says nothing", job: job("a"), world: is("apply.sh", prints("", 0)), want: grading.InfraFailed, reason: "did not get to its result", started: 3},
 		{name: "our script never ends", job: job("a"), world: is("apply.sh", hangs("")), want: grading.ApplyFailed, reason: "not applied within 5m", started: 1},

@@ -31,6 +31,12 @@ func newScript(name, nonce, text string, take func(patch.Result) bool, files ...
 	return &script{name: name, nonce: nonce, path: file, files: files, take: take}
 }
 
+// ended reports whether the script got to its result.
+func (s *script) ended(output string) bool {
+	_, err := patch.ParseResult(s.nonce, output)
+	return err == nil
+}
+
 // applyScript applies the model's patch.
 func (t *trial) applyScript() (*script, error) {
 	var names []string
@@ -126,6 +132,9 @@ func (t *trial) scripts(ctx context.Context, list ...*script) (bool, error) {
 	}
 	t.addPhase(name, res, region{bytes: int64(out.total)})
 	switch {
+	case res.TimedOut && list[0].name == "apply" && !list[0].ended(out.String()):
+		t.a.Outcome, t.a.Reason = grading.ApplyFailed, fmt.Sprintf("it was not applied within %s", applyTimeout)
+		return false, nil
 	case res.TimedOut:
 		return false, t.broken(name, fmt.Errorf("not done after %s", applyTimeout))
 	case res.DiskFull:
