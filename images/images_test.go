@@ -33,9 +33,9 @@ func sampleInstance() InstanceSpec {
 // only, with Revision raised.
 func TestKeysGolden(t *testing.T) {
 	for name, test := range map[string][2]string{
-		"base":     {sampleBase().Key(), "40c51a864f9980e4628c553d77171a53bf9b02b872df5e48667d0b049f09f3ae"},
-		"env":      {sampleEnv().Key(), "6595931037aee259b8d80f618630038f052180bfaf49347f2d7b3ade1daf77ad"},
-		"instance": {sampleInstance().Key(), "8117132f534c5b3d3917c9061393dd1b2019ccfd2d3758fb6808a7561b5e20fc"},
+		"base":     {sampleBase().Key(), "40d68009ebead82d0d8254ff49263404da42fad76e571c775b38cba8086b04d7"},
+		"env":      {sampleEnv().Key(), "75a171aa80f6de5d8c28b0d453f10beae8652f37d4e0fc4be8994f177f72b83d"},
+		"instance": {sampleInstance().Key(), "9ae166188b84e5c2400e58c04fc01d5136bbe829c4a816a3a978590b7baaf477"},
 	} {
 		if test[0] != test[1] {
 			t.Errorf("%s key is %s, was %s", name, test[0], test[1])
