@@ -63,7 +63,7 @@ type ApplyTry struct {
 
 // PhaseRecord is one process run in the sandbox.
 type PhaseRecord struct {
-	Name        string  `json:"name"` // apply, setup, restore, build, test
+	Name        string  `json:"name"` // apply, setup, restore, build, test; apply+restore; eval
 	ExitCode    int     `json:"exit_code"`
 	Seconds     float64 `json:"seconds"`
 	OutputBytes int64   `json:"output_bytes"`
