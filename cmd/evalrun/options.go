@@ -62,7 +62,7 @@ func showWarnings(w io.Writer, warnings datasets.Problems) {
 			fmt.Fprintf(w, "warning: … and %d more\n", len(warnings)-maxWarnings)
 			return
 		}
-		fmt.Fprintln(w, "warning:", reports.SafeText(p.String()))
+		fmt.Fprintln(w, reports.SafeText(p.String()))
 	}
 }
 
