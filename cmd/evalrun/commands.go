@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalrun/evalrun/cache"
 	"github.com/evalrun/evalrun/datasets"
+	"github.com/evalrun/evalrun/images"
 	"github.com/evalrun/evalrun/reports"
 )
 
@@ -240,19 +241,14 @@ func (c *cleanCmd) Run(e *env) error {
 	return nil
 }
 
-// showPlan prints the layers the instances need, each once.
+// showPlan prints what would be pulled, and the layers that would be built, each
+// once.
 func showPlan(e *env, p planner, selected []datasets.Instance) error {
-	seen := map[string]bool{}
-	say := func(kind, key, what string) {
-		if !seen[key] {
-			seen[key] = true
-			fmt.Fprintf(e.stdout, "%-8s %-12.12s  %s\n", kind, key, reports.SafeText(what))
-		}
-	}
+	var specs []images.InstanceSpec
 	var errs []error
 	for i := range selected {
 		if ref := p.Prebuilt(&selected[i]); ref != "" {
-			say("pull", "pull "+ref, ref)
+			fmt.Fprintf(e.stdout, "%-8s %s\n", "pull", reports.SafeText(ref))
 			continue
 		}
 		spec, err := p.Spec(e.ctx, &selected[i])
@@ -260,14 +256,24 @@ func showPlan(e *env, p planner, selected []datasets.Instance) error {
 			errs = append(errs, err)
 			continue
 		}
-		if spec.Dockerfile == "" {
-			say("base", spec.Env.Base.Key(), spec.Env.Base.Source.Kind+" "+spec.Env.Base.Source.Ref)
-			say("env", spec.Env.Key(), strings.TrimSpace(spec.Env.Language+" "+spec.Env.Version+" "+spec.Env.Python.From+" "+spec.Env.Python.Have))
-		}
-		say("instance", spec.Key(), spec.InstanceID)
-		for _, d := range spec.Env.Deviations {
+		specs = append(specs, spec)
+	}
+	plan := images.NewPlan(specs)
+	say := func(kind images.Kind, key, what string) {
+		fmt.Fprintf(e.stdout, "%-8s %s  %s\n", kind, key[:12], reports.SafeText(what))
+	}
+	for _, key := range plan.Keys(images.Base) {
+		say(images.Base, key, plan.Bases[key].Source.Kind+" "+plan.Bases[key].Source.Ref)
+	}
+	for _, key := range plan.Keys(images.Env) {
+		env := plan.Envs[key]
+		say(images.Env, key, strings.Join(strings.Fields(env.Language+" "+env.Version+" "+env.Python.From+" "+env.Python.Have), " "))
+		for _, d := range env.Deviations {
 			fmt.Fprintf(e.stdout, "%-8s %s\n", "", reports.SafeText(d))
 		}
+	}
+	for _, key := range plan.Keys(images.Instance) {
+		say(images.Instance, key, plan.Instances[key].InstanceID)
 	}
 	return errors.Join(errs...)
 }

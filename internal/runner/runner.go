@@ -88,7 +88,7 @@ type Limits struct {
 	OutputBytes int64         // of the tests' output kept; the middle is left out above
 }
 
-// Apply is the time the commands that apply a patch may take; it is ours, not
+// applyTimeout is what the commands that apply a patch may take; the time is ours, not
 // the tests'.
 const applyTimeout = 5 * time.Minute
 
