@@ -33,9 +33,9 @@ func sampleInstance() InstanceSpec {
 // only, with Revision raised.
 func TestKeysGolden(t *testing.T) {
 	for name, test := range map[string][2]string{
-		"base":     {sampleBase().Key(), "40d68009ebead82d0d8254ff49263404da42fad76e571c775b38cba8086b04d7"},
-		"env":      {sampleEnv().Key(), "75a171aa80f6de5d8c28b0d453f10beae8652f37d4e0fc4be8994f177f72b83d"},
-		"instance": {sampleInstance().Key(), "9ae166188b84e5c2400e58c04fc01d5136bbe829c4a816a3a978590b7baaf477"},
+		"base":     {sampleBase().Key(), "ce6a77dbad4ba2b4e8c8405ea28a4991f1d95b72fb129a6178973c9c41e95add"},
+		"env":      {sampleEnv().Key(), "fd592ec970056a783c5e95f2207a4e467f34cfa229ca5e674702b2da4ecf8cb1"},
+		"instance": {sampleInstance().Key(), "8627b49ff39308fff4bfc640acb95771f79a539358b47159d7c19487f2920851"},
 	} {
 		if test[0] != test[1] {
 			t.Errorf("%s key is %s, was %s", name, test[0], test[1])

@@ -1,4 +1,4 @@
-# A virtual environment where official scripts look for conda's "testbed", and
+# An environment where official scripts look for conda's "testbed", and
 # just enough of conda's activation for them.
 mkdir -p /opt/miniconda3/bin /opt/miniconda3/envs /opt/evalrun
 printf '%s\n' "$ACTIVATE" > /opt/miniconda3/bin/activate
@@ -13,16 +13,24 @@ case $version in
   3.13|3.14) pip=24.3.1 setuptools=75.6.0 wheel=0.45.1 ;;
   *) pip=24.0 setuptools=68.2.2 wheel=0.42.0 ;;
 esac
-if [ "$version" = 2.7 ]; then
-  "$PYTHON" -m ensurepip --user >/dev/null
-  "$PYTHON" -m pip install -q --user "virtualenv==20.15.1"
-  "$PYTHON" -m virtualenv -q "$VENV"
-else
-  "$PYTHON" -m venv "$VENV"
-fi
+case $PYTHON in
+  /usr/*) "$PYTHON" -m venv "$VENV" ;;
+  *)
+    # A prefix of its own, as conda's is, and not a virtual environment: some tools
+    # (tox --current-env) follow the executable's links and would leave one. The
+    # standard library stays where it is.
+    home=$(dirname "$(dirname "$PYTHON")")
+    mkdir -p "$VENV/bin" "$VENV/lib/python$version/site-packages"
+    cp "$home/bin/python$version" "$VENV/bin/"
+    for name in python "python${version%%.*}"; do ln -s "python$version" "$VENV/bin/$name"; done
+    for entry in "$home/lib/python$version"/*; do
+      [ "$(basename "$entry")" = site-packages ] || ln -s "$entry" "$VENV/lib/python$version/"
+    done
+    ln -s "$home/include" "$VENV/include"
+    "$VENV/bin/python" -m ensurepip >/dev/null
+    ;;
+esac
 "$VENV/bin/python" -m pip install -q --no-warn-script-location "pip==$pip" "setuptools==$setuptools" "wheel==$wheel"
 # Isolated builds may choose any setuptools; keep them off those without pkg_resources.
 echo 'setuptools<81' > /opt/evalrun/constraints.txt
-# conda's prefix has python and python3; so has a virtual environment, but pythonX.Y of old ones may be missing.
-[ -e "$VENV/bin/python" ] || ln -s python3 "$VENV/bin/python"
 "$VENV/bin/python" -m pip --version
