@@ -103,6 +103,9 @@ func (t *trial) restored(result patch.Result) bool {
 			t.a.Warnings = append(t.a.Warnings, "the patch's version of the test file "+p.Path+" was replaced")
 		}
 	}
+	for _, name := range result.Cleared {
+		t.a.Warnings = append(t.a.Warnings, "the patch put "+name+", which was removed, where a folder of a test file belongs")
+	}
 	if len(result.Tries) > 0 && !result.Applied {
 		t.a.Outcome = grading.Ungradeable
 		t.a.Reason = "the row's test patch does not apply: " + lastLine(result.Tries[0].Output)
