@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -96,6 +97,28 @@ func TestWriteFileKeepsOldFileWhenItFails(t *testing.T) {
 	}
 	if got := names(t, dir); len(got) != 1 {
 		t.Errorf("folder holds %q, want no temporary file left", got)
+	}
+}
+
+func TestWriteFromKeepsOldFileWhenItFails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "sub", "f")
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		text string
+		err  error
+		want string
+	}{{"whole", nil, "whole"}, {"half", broken, "whole"}, {"other", nil, "other"}} {
+		err := WriteFrom(path, 0o644, func(w io.Writer) error {
+			_, err := io.WriteString(w, c.text)
+			return errors.Join(err, c.err)
+		})
+		if got, readErr := os.ReadFile(path); !errors.Is(err, c.err) || readErr != nil || string(got) != c.want {
+			t.Errorf("%q, %v, %v", got, readErr, err)
+		}
+		if n := names(t, filepath.Dir(path)); len(n) != 1 {
+			t.Errorf("left are %v", n)
+		}
 	}
 }
 

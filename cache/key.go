@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"hash"
 	"io"
-	"maps"
-	"slices"
 )
 
 // Key builds the SHA-256 name of something made from known inputs. Each field
@@ -24,10 +22,9 @@ const (
 	kindSchema byte = iota + 1
 	kindString
 	kindStrings
-	kindBytes
+	_
 	kindInt
 	kindBool
-	kindMap
 )
 
 // NewKey starts a key. The schema, for example "env/v1", says what is keyed
@@ -55,14 +52,6 @@ func (k *Key) Strings(label string, values []string) *Key {
 	return k
 }
 
-// Bytes adds raw bytes.
-func (k *Key) Bytes(label string, value []byte) *Key {
-	k.field(kindBytes, label)
-	k.number(uint64(len(value)))
-	k.h.Write(value)
-	return k
-}
-
 // Int adds a whole number.
 func (k *Key) Int(label string, value int64) *Key {
 	k.field(kindInt, label)
@@ -78,17 +67,6 @@ func (k *Key) Bool(label string, value bool) *Key {
 		b = 1
 	}
 	k.h.Write([]byte{b})
-	return k
-}
-
-// Map adds pairs in the order of their names.
-func (k *Key) Map(label string, values map[string]string) *Key {
-	k.field(kindMap, label)
-	k.number(uint64(len(values)))
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		k.text(name)
-		k.text(values[name])
-	}
 	return k
 }
 

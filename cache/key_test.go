@@ -32,14 +32,10 @@ func (f field) addTo(k *Key) {
 		k.String(f.label, v)
 	case []string:
 		k.Strings(f.label, v)
-	case []byte:
-		k.Bytes(f.label, v)
 	case int64:
 		k.Int(f.label, v)
 	case bool:
 		k.Bool(f.label, v)
-	case map[string]string:
-		k.Map(f.label, v)
 	}
 }
 
@@ -59,9 +55,9 @@ func decode(r *bytes.Reader) ([]field, error) {
 		_, err = io.ReadFull(r, b)
 		return string(b), err
 	}
-	texts := func(each uint64) (list []string, err error) {
+	texts := func() (list []string, err error) {
 		n, err := number()
-		for i := uint64(0); i < n*each && err == nil; i++ {
+		for i := uint64(0); i < n && err == nil; i++ {
 			var s string
 			s, err = text()
 			list = append(list, s)
@@ -81,12 +77,8 @@ func decode(r *bytes.Reader) ([]field, error) {
 		switch kind {
 		case kindString:
 			f.value, err = text()
-		case kindBytes:
-			var s string
-			s, err = text()
-			f.value = []byte(s)
 		case kindStrings:
-			f.value, err = texts(1)
+			f.value, err = texts()
 		case kindInt:
 			var n uint64
 			n, err = number()
@@ -95,14 +87,6 @@ func decode(r *bytes.Reader) ([]field, error) {
 			var b byte
 			b, err = r.ReadByte()
 			f.value = b == 1
-		case kindMap:
-			var pairs []string
-			pairs, err = texts(2)
-			m := map[string]string{}
-			for i := 0; i+1 < len(pairs); i += 2 {
-				m[pairs[i]] = pairs[i+1]
-			}
-			f.value = m
 		}
 		if err != nil {
 			return nil, fmt.Errorf("field %q: %w", f.label, err)
@@ -126,7 +110,7 @@ func randomFields(r *rand.Rand) []field {
 	fields := make([]field, r.IntN(5))
 	for i := range fields {
 		f := field{label: text()}
-		switch r.IntN(6) {
+		switch r.IntN(4) {
 		case 0:
 			f.kind, f.value = kindString, text()
 		case 1:
@@ -136,17 +120,9 @@ func randomFields(r *rand.Rand) []field {
 			}
 			f.kind, f.value = kindStrings, list
 		case 2:
-			f.kind, f.value = kindBytes, []byte(text())
-		case 3:
 			f.kind, f.value = kindInt, r.Int64N(5)-2
-		case 4:
+		case 3:
 			f.kind, f.value = kindBool, r.IntN(2) == 0
-		case 5:
-			m := map[string]string{}
-			for range r.IntN(3) {
-				m[text()] = text()
-			}
-			f.kind, f.value = kindMap, m
 		}
 		fields[i] = f
 	}
@@ -185,17 +161,12 @@ func TestKeysThatMustDiffer(t *testing.T) {
 		"list of one":            NewKey("v1").Strings("x", []string{"ab"}),
 		"list turned round":      NewKey("v1").Strings("x", []string{"b", "a"}),
 		"two texts of one label": NewKey("v1").String("x", "a").String("x", "b"),
-		"empty bytes":            NewKey("v1").Bytes("x", nil),
-		"bytes":                  NewKey("v1").Bytes("x", []byte("ab")),
 		"text":                   NewKey("v1").String("x", "ab"),
 		"one":                    NewKey("v1").Int("x", 1),
 		"minus one":              NewKey("v1").Int("x", -1),
 		"zero":                   NewKey("v1").Int("x", 0),
 		"yes":                    NewKey("v1").Bool("x", true),
 		"no":                     NewKey("v1").Bool("x", false),
-		"empty map":              NewKey("v1").Map("x", nil),
-		"map":                    NewKey("v1").Map("x", map[string]string{"a": "b"}),
-		"map turned round":       NewKey("v1").Map("x", map[string]string{"b": "a"}),
 	}
 	seen := map[string]string{}
 	for name, k := range keys {
@@ -216,8 +187,7 @@ func TestKeyGolden(t *testing.T) {
 	}{
 		{NewKey("env/v1"), "245bd95227ae7508273981f902f960160614a94076d78c31502747ca6be41c88"},
 		{NewKey("env/v1").String("python", "3.9").Strings("apt", []string{"git", "gcc"}).
-			Bytes("requirements", []byte("a==1\n")).Int("epoch", -3).Bool("nearest", true).
-			Map("env", map[string]string{"TZ": "UTC", "LANG": "C.UTF-8"}), "bc965e559ee40909b910aa2ce6aee6cc86f957f3c30cc895ea5ab77a80bf8e4b"},
+			Int("epoch", -3).Bool("nearest", true), "aecceeee53b6965007d4ed39e064911053c3d2622eb3257b08f10f2b8c38dead"},
 	}
 	for i, tt := range tests {
 		if got := tt.key.Sum(); got != tt.want {

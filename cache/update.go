@@ -18,6 +18,9 @@ func Update(path string, change func(old []byte) ([]byte, error)) error {
 		return err
 	}
 	defer unlock()
+	if err := RemoveTempOf(path); err != nil {
+		return err
+	}
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -1,0 +1,365 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+	"unique"
+
+	"github.com/evalrun/evalrun/cache"
+	"github.com/evalrun/evalrun/grading"
+	"github.com/evalrun/evalrun/internal/journal"
+	"github.com/evalrun/evalrun/reports"
+)
+
+// Options say which run, and what may be taken from elsewhere.
+type Options struct {
+	Layout reports.Layout
+	RunID  string
+	// Fresh takes no result of another attempt, nor one of an earlier call of this run:
+	// unless that was fresh, too, and has left something to do, so that this call goes
+	// on from it.
+	Fresh bool
+	// Verdicts are those of all runs; nil keeps to this one.
+	Verdicts *cache.Store
+	// Opinions says that every resolved attempt gets a second opinion.
+	Opinions bool
+	// Warn tells people what went wrong and changes no result; may be nil.
+	Warn func(text string)
+}
+
+// Ledger is the state of one run, while this process works on it. Its methods are
+// safe for concurrent use.
+type Ledger struct {
+	o       Options
+	unlock  func()
+	journal *journal.Journal
+	place   string
+
+	mu     sync.Mutex
+	done   map[reports.AttemptID]entry
+	ran    map[key]reports.AttemptID // by RunKey, an attempt whose result others may take
+	warned bool
+	goesOn bool // the last call that was read was fresh, and is not through
+}
+
+// entry is where the record of a finished attempt is, and what it is looked for by.
+type entry struct {
+	key, runKey key
+	outcome     grading.Outcome
+	place       journal.Place
+}
+
+// key is that of an attempt's record, in less memory: there may be a million.
+type key [sha256.Size]byte
+
+func keyOf(text string) key {
+	if text == "" {
+		return key{}
+	}
+	return sha256.Sum256([]byte(text))
+}
+
+// compactID is an id whose names are in memory once.
+func compactID(id reports.AttemptID) reports.AttemptID {
+	id.Model, id.InstanceID = unique.Make(id.Model).Value(), unique.Make(id.InstanceID).Value()
+	return id
+}
+
+// lockWait is how long another process may take to let go of the run: `report
+// --watch` holds it for moments.
+const lockWait = 2 * time.Second
+
+// Open takes the run for this process, and reads what is done of it.
+func Open(ctx context.Context, o Options) (*Ledger, error) {
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	l := &Ledger{o: o, done: map[reports.AttemptID]entry{}, ran: map[key]reports.AttemptID{}}
+	if err := l.lock(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.read(); err != nil {
+		l.unlock()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Ledger) lock(ctx context.Context) error {
+	dir := l.o.Layout.RunDir(l.o.RunID)
+	for _, d := range []string{dir, filepath.Dir(l.o.Layout.SummaryFile(l.o.RunID, "model"))} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return fmt.Errorf("--out: make the folder of the run: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	// The lock is the system's, and ends with the process; the file says to people
+	// who it is, and means nothing in a copy of the folder.
+	unlock, err := cache.Lock(ctx, filepath.Join(dir, ".lock"))
+	if err != nil {
+		return fmt.Errorf("run %q is in use by another process; wait for it, or give --run-id another name (%w)", l.o.RunID, err)
+	}
+	l.unlock, l.place = unlock, placeOf(dir)
+	return nil
+}
+
+func (l *Ledger) read() error {
+	j, scan, err := journal.Open(l.o.Layout.JournalFile(l.o.RunID), l.take)
+	if err != nil {
+		return fmt.Errorf("run %q: %w", l.o.RunID, err)
+	}
+	l.journal = j
+	for _, d := range scan.Damage {
+		l.o.Warn(fmt.Sprintf("the journal of run %q is damaged %s; attempts that stood there are made again", l.o.RunID, d))
+	}
+	if l.o.Verdicts != nil {
+		if err := l.o.Verdicts.Sweep(); err != nil {
+			l.o.Warn(fmt.Sprintf("results of other runs: %v", err))
+		}
+	}
+	// The last call may have been killed, also after it wrote its end: the hashes of
+	// all files come last. Nobody but us writes there.
+	if err := cache.RemoveTemp(l.o.Layout.RunDir(l.o.RunID), time.Time{}); err != nil {
+		return errors.Join(fmt.Errorf("run %q: remove what a killed call has left: %w", l.o.RunID, err), j.Close())
+	}
+	return nil
+}
+
+// take keeps in mind what an event says.
+func (l *Ledger) take(ev journal.Event) error {
+	switch ev.Kind {
+	case reports.EventRunStarted:
+		var started reports.RunEvent
+		if err := json.Unmarshal(ev.Data, &started); err != nil {
+			return fmt.Errorf("event %d: %w", ev.Seq, err)
+		}
+		if id := started.Run.RunID; id != "" && id != l.o.RunID {
+			return fmt.Errorf("its folder holds the journal of run %q: a run keeps its name, also in a copy; give --run-id %s, or another name for a new run", id, id)
+		}
+		l.startOver(started.NoCache)
+	case reports.EventRunEnded:
+		var ended reports.RunEvent
+		if err := json.Unmarshal(ev.Data, &ended); err != nil {
+			return fmt.Errorf("event %d: %w", ev.Seq, err)
+		}
+		l.goesOn = l.goesOn && ended.Left > 0
+	case reports.EventAttemptStarted:
+		var started reports.AttemptEvent
+		if err := json.Unmarshal(ev.Data, &started); err != nil {
+			return fmt.Errorf("event %d: %w", ev.Seq, err)
+		}
+		l.forget(started.ID())
+	case reports.EventAttemptFinished:
+		var a reports.Attempt
+		if err := json.Unmarshal(ev.Data, &a); err != nil {
+			return fmt.Errorf("event %d: %w", ev.Seq, err)
+		}
+		l.remember(&a, ev.Place)
+	}
+	return nil
+}
+
+// startOver has a fresh ledger forget what was done before a call, unless the call goes
+// on from it.
+func (l *Ledger) startOver(fresh bool) {
+	if l.o.Fresh && !(fresh && l.goesOn) {
+		clear(l.done)
+		clear(l.ran)
+	}
+	l.goesOn = fresh
+}
+
+func (l *Ledger) remember(a *reports.Attempt, place journal.Place) {
+	id := compactID(a.ID())
+	e := entry{keyOf(a.Key), keyOf(a.RunKey), grading.Outcome(unique.Make(string(a.Outcome)).Value()), place}
+	l.done[id] = e
+	if a.ReusedFrom == nil && shareable(a) {
+		l.ran[e.runKey] = id
+	}
+}
+
+// forget is for an attempt that is made anew: its old log is gone.
+func (l *Ledger) forget(id reports.AttemptID) {
+	if old, ok := l.done[id]; ok && l.ran[old.runKey] == id {
+		delete(l.ran, old.runKey)
+	}
+	delete(l.done, id)
+}
+
+// Begin writes down what this call of the run is about. The attempts of a run that
+// was made before there were journals are taken over.
+func (l *Ledger) Begin(about reports.RunEvent) error {
+	run := about.Run
+	about.NoCache = l.o.Fresh
+	l.startOver(l.o.Fresh)
+	if len(l.done) == 0 && !l.o.Fresh {
+		if err := l.adoptFiles(run); err != nil {
+			return err
+		}
+	}
+	for _, model := range run.Models {
+		for n := 1; n <= max(1, run.Attempts); n++ {
+			if err := cache.RemoveTempOf(l.o.Layout.Attempt(n).SummaryFile(l.o.RunID, model)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := l.journal.Append(reports.EventRunStarted, about)
+	return err
+}
+
+func (l *Ledger) adoptFiles(run reports.RunRecord) error {
+	for n := 1; n <= max(1, run.Attempts); n++ {
+		for _, model := range run.Models {
+			attempts, problems := reports.LoadAttempts(l.o.Layout.Attempt(n), l.o.RunID, model)
+			for _, p := range problems {
+				l.o.Warn(fmt.Sprintf("%v; the instance is run again", p))
+			}
+			for i := range attempts {
+				place, err := l.journal.Append(reports.EventAttemptFinished, &attempts[i])
+				if err != nil {
+					return err
+				}
+				l.remember(&attempts[i], place)
+			}
+		}
+	}
+	return nil
+}
+
+// Started writes down that an attempt is being made.
+func (l *Ledger) Started(a *reports.Attempt) error {
+	l.mu.Lock()
+	l.forget(a.ID())
+	l.mu.Unlock()
+	return l.journal.Note(reports.EventAttemptStarted, reports.AttemptEvent{Model: a.Model, InstanceID: a.InstanceID, Attempt: a.Attempt, Key: a.Key})
+}
+
+// Finished writes down what became of an attempt, whose files are in place. When it
+// returns the result outlives whatever happens.
+func (l *Ledger) Finished(a *reports.Attempt) error {
+	log := l.files(a).TestOutput
+	if err := syncFile(log); err != nil {
+		return fmt.Errorf("instance %s: %w", a.InstanceID, err)
+	}
+	place, err := l.journal.Append(reports.EventAttemptFinished, a)
+	if err != nil {
+		return fmt.Errorf("instance %s: %w", a.InstanceID, err)
+	}
+	l.mu.Lock()
+	l.remember(a, place)
+	l.mu.Unlock()
+	if l.o.Verdicts != nil && a.ReusedFrom == nil && shareable(a) {
+		if err := putVerdict(l.o.Verdicts, l.place, a, log); err != nil {
+			l.warnOnce(fmt.Sprintf("results are not kept for other runs: %v", err))
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) warnOnce(text string) {
+	l.mu.Lock()
+	told := l.warned
+	l.warned = true
+	l.mu.Unlock()
+	if !told {
+		l.o.Warn(text)
+	}
+}
+
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing was run
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// End writes down that the run's summaries are written, and how many attempts are left
+// to be made.
+func (l *Ledger) End(run reports.RunRecord, left int) error {
+	_, err := l.journal.Append(reports.EventRunEnded, reports.RunEvent{Run: run, Left: left})
+	return err
+}
+
+// Finished reads which attempts a call of the run would find finished, and what came of
+// them, without taking the run.
+func Finished(o Options) (map[reports.AttemptID]grading.Outcome, error) {
+	f, err := journal.OpenFile(o.Layout.JournalFile(o.RunID))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	l := &Ledger{o: o, done: map[reports.AttemptID]entry{}, ran: map[key]reports.AttemptID{}}
+	if _, err := journal.Read(f, l.take); err != nil {
+		return nil, err
+	}
+	l.startOver(o.Fresh)
+	found := map[reports.AttemptID]grading.Outcome{}
+	for id, e := range l.done {
+		found[id] = e.outcome
+	}
+	return found, nil
+}
+
+// Done counts the attempts that earlier calls have finished with a result of the
+// patch.
+func (l *Ledger) Done() int {
+	n := 0
+	for _, e := range l.done {
+		if e.outcome.Evaluated() {
+			n++
+		}
+	}
+	return n
+}
+
+// Attempt reads the record of an attempt that is finished.
+func (l *Ledger) Attempt(id reports.AttemptID) (*reports.Attempt, error) {
+	l.mu.Lock()
+	e, ok := l.done[id]
+	l.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("instance %s, model %s: the journal of run %q does not have its end", id.InstanceID, id.Model, l.o.RunID)
+	}
+	return l.record(e)
+}
+
+// Earlier reads the record that an earlier call has left of an attempt, or nil, and makes
+// sure that its files say the same. It is for attempts that this call did not come to.
+func (l *Ledger) Earlier(id reports.AttemptID) (*reports.Attempt, error) {
+	l.mu.Lock()
+	e, ok := l.done[id]
+	l.mu.Unlock()
+	if !ok {
+		return nil, nil
+	}
+	a, err := l.record(e)
+	if err != nil {
+		return nil, err
+	}
+	return a, l.restore(a)
+}
+
+// Close lets go of the run.
+func (l *Ledger) Close() error {
+	err := l.journal.Close()
+	l.unlock()
+	return err
+}
+
+func (l *Ledger) files(a *reports.Attempt) reports.InstanceFiles {
+	return l.o.Layout.Attempt(a.Attempt).Instance(a.RunID, a.Model, a.InstanceID)
+}
