@@ -51,6 +51,9 @@ func cellText(cell any) (string, error) {
 // decodeText decodes a JSON string. The standard decoder turns half surrogate
 // pairs into U+FFFD without a word, which would change a patch.
 func decodeText(raw json.RawMessage) (string, error) {
+	if s, ok := unquote(raw); ok {
+		return s, nil
+	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return "", err
@@ -91,7 +94,10 @@ func escapedUnit(b []byte) (rune, bool) {
 	}
 	var r rune
 	for _, c := range b[2:6] {
-		d := strings.IndexByte("0123456789abcdef", c|0x20)
+		d := strings.IndexByte("0123456789abcdefABCDEF", c)
+		if d >= 16 {
+			d -= 6
+		}
 		if d < 0 {
 			return 0, false
 		}
@@ -155,12 +161,19 @@ func parseList(raw []byte) ([]string, error) {
 	if err := wholeValue(raw); err != nil {
 		return nil, err
 	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(raw, &items); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := dec.Token(); err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, len(items))
-	for i, item := range items {
+	var names []string
+	for i := 0; dec.More(); i++ {
+		var item json.RawMessage
+		if err := dec.Decode(&item); err != nil {
+			return nil, err
+		}
+		if i == maxTests {
+			return nil, &fault{fmt.Sprintf("has more than %d elements", maxTests), "split the row, or leave it out"}
+		}
 		if kind := kindOf(item); kind != "a string" {
 			return nil, &fault{fmt.Sprintf("element %d is %s, not a test name", i, kind), "write every test name as a string"}
 		}
@@ -169,9 +182,6 @@ func parseList(raw []byte) ([]string, error) {
 			return nil, prefixed(fmt.Sprintf("element %d ", i), err, "")
 		}
 		names = append(names, name)
-	}
-	if len(names) == 0 {
-		return nil, nil
 	}
 	return names, nil
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
 )
 
 func seeds(f *testing.F, pattern string) [][]byte {
@@ -74,6 +77,32 @@ func FuzzRowsJSON(f *testing.F) {
 		rows := newRowReader()
 		rows.readText(context.Background(), "rows.json", opener(data), 1<<16)
 		checkProblems(t, rows.problems, data)
+	})
+}
+
+func FuzzParquet(f *testing.F) {
+	for _, codec := range []compress.Codec{&parquet.Uncompressed, &parquet.Snappy, &parquet.Gzip, &parquet.Zstd} {
+		for _, version := range []int{1, 2} {
+			var b bytes.Buffer
+			rows := []listRow{{ID: "own__calc-1", F2P: []string{"a", "b"}, P2P: []*string{nil}}, {ID: "own__calc-2", Run: "{}"}}
+			if err := parquet.Write(&b, rows, parquet.Compression(codec), parquet.DataPageVersion(version)); err != nil {
+				f.Fatal(err)
+			}
+			f.Add(b.Bytes())
+		}
+	}
+	wanted := map[string]bool{"instance_id": true, "FAIL_TO_PASS": true, "PASS_TO_PASS": true, "evalrun": true}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		size := int64(0)
+		err := readParquetFrom(context.Background(), bytes.NewReader(data), int64(len(data)), wanted, func(cells map[string]any, number int) bool {
+			if text, ok := cells["instance_id"].(string); ok {
+				size += int64(len(text))
+			}
+			return number < 1000
+		})
+		if size > mayExpandTo(int64(len(data))) || err != nil && err.Error() == "" {
+			t.Fatalf("%d bytes give ids of %d, error %v", len(data), size, err)
+		}
 	})
 }
 

@@ -14,9 +14,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxRecord bounds one row or prediction, so that a broken file ends in a clear
-// error and not in all memory used.
-const maxRecord = 256 << 20
+// What one record may have, so that a broken file ends in a clear error and not in
+// all memory used: bytes of a row or a prediction, keys, names in a list of tests.
+const (
+	maxRecord = 64 << 20
+	maxKeys   = 1000
+	maxTests  = 1 << 18
+)
 
 // format is what a file holds, told by its name without .gz or .zst.
 type format int
@@ -48,6 +52,15 @@ func textStem(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(plain, ".json"), ".jsonl")
 }
 
+// OpenText opens a text file for reading, decompressed if it is gzip or zstd; - is
+// standard input.
+func OpenText(path string) (io.ReadCloser, error) {
+	if path == "-" {
+		return newText(os.Stdin)
+	}
+	return openText(path)
+}
+
 // openText opens a text file for reading: decompressed when its first bytes
 // say so (whatever its name says) and without a byte order mark.
 func openText(path string) (io.ReadCloser, error) {
@@ -60,24 +73,41 @@ func openText(path string) (io.ReadCloser, error) {
 
 // newText does the same with an open file, and closes it in the end.
 func newText(f io.ReadCloser) (io.ReadCloser, error) {
-	r, closeInner, err := decompress(bufio.NewReaderSize(f, 64<<10))
+	r, closeInner, err := decompress(f)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	text := bufio.NewReaderSize(r, 64<<10)
-	if err := checkHead(text); err != nil {
+	mark, err := checkHead(text)
+	if err != nil {
 		closeInner()
 		f.Close()
 		return nil, err
 	}
-	return &textFile{Reader: text, closeInner: closeInner, file: f}, nil
+	_, compressed := r.(*expanding)
+	return &textFile{Reader: text, closeInner: closeInner, file: f, compressed: compressed, mark: int64(mark)}, nil
 }
+
+// maxZstdWindow is what the zstd program reads without being told to.
+const maxZstdWindow = 128 << 20
 
 type textFile struct {
 	io.Reader
 	closeInner func()
 	file       io.Closer
+	compressed bool
+	mark       int64 // bytes of a byte order mark, which were left out
+}
+
+// offset is where in its file the text begins, if it is there as it is read.
+func (t *textFile) offset() (int64, bool) {
+	f, ok := t.file.(*os.File)
+	if !ok || t.compressed {
+		return 0, false
+	}
+	info, err := f.Stat()
+	return t.mark, err == nil && info.Mode().IsRegular()
 }
 
 func (t *textFile) Close() error {
@@ -85,7 +115,9 @@ func (t *textFile) Close() error {
 	return t.file.Close()
 }
 
-func decompress(r *bufio.Reader) (io.Reader, func(), error) {
+func decompress(f io.Reader) (io.Reader, func(), error) {
+	compressed := &counted{r: f}
+	r := bufio.NewReaderSize(compressed, 64<<10)
 	head, err := r.Peek(4)
 	if err != nil && err != io.EOF {
 		return nil, nil, err
@@ -94,38 +126,37 @@ func decompress(r *bufio.Reader) (io.Reader, func(), error) {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		z, err := gzip.NewReader(r)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read gzip header: %w", err)
+			return nil, nil, readFault(fmt.Errorf("read gzip header: %w", err))
 		}
-		return z, func() { z.Close() }, nil
+		return &expanding{r: z, from: compressed}, func() { z.Close() }, nil
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
-			return nil, nil, fmt.Errorf("read zstd header: %w", err)
+			return nil, nil, readFault(fmt.Errorf("read zstd header: %w", err))
 		}
-		return z, z.Close, nil
+		return &expanding{r: z, from: compressed}, z.Close, nil
 	}
 	return r, func() {}, nil
 }
 
 // checkHead drops a UTF-8 byte order mark and refuses what is no UTF-8 text at
 // all, where the JSON error would only confuse.
-func checkHead(r *bufio.Reader) error {
+func checkHead(r *bufio.Reader) (mark int, err error) {
 	head, err := r.Peek(20)
 	if err != nil && err != io.EOF {
-		return readFault(err)
+		return 0, readFault(err)
 	}
 	switch {
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
-		_, err := r.Discard(3)
-		return err
+		return r.Discard(3)
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return &fault{"the file is UTF-16", "save it as UTF-8"}
+		return 0, &fault{"the file is UTF-16", "save it as UTF-8"}
 	case bytes.HasPrefix(head, []byte("version https://git-")):
-		return &fault{"the file is a Git LFS pointer, not the data", `run "git lfs pull" where it came from`}
+		return 0, &fault{"the file is a Git LFS pointer, not the data", `run "git lfs pull" where it came from`}
 	case bytes.HasPrefix(head, []byte("PAR1")):
-		return &fault{"the file is Parquet, whatever its name says", "rename it to .parquet"}
+		return 0, &fault{"the file is Parquet, whatever its name says", "rename it to .parquet"}
 	}
-	return nil
+	return 0, nil
 }
 
 // pathless drops the path of a file error: the position names the file already.
@@ -138,8 +169,11 @@ func pathless(err error) error {
 
 // readFault turns an error of reading (not of what was read) into words.
 func readFault(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, zstd.ErrCRCMismatch) {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, zstd.ErrCRCMismatch) {
 		return &fault{"the compressed file is cut off or damaged: " + err.Error(), "copy or download it again"}
+	}
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		return &fault{fmt.Sprintf("the compressed file wants a window of more than %d MiB", maxZstdWindow>>20), "compress it without --long, or not at all"}
 	}
 	return err
 }

@@ -112,10 +112,13 @@ func (r *rowReader) readFile(ctx context.Context, path string, max int) {
 		for _, c := range listColumns {
 			wanted[c.name] = true
 		}
-		err := readParquet(ctx, path, wanted, func(cells map[string]any, number int) {
+		err := readParquet(ctx, path, wanted, func(cells map[string]any, number int) bool {
 			r.add(cells, Position{File: path, Line: number}, "")
+			return !r.problems.full()
 		})
-		if err != nil {
+		if errors.Is(err, errFull) {
+			r.problems.stopped(Position{File: path})
+		} else if err != nil {
 			r.problems.fatalErr(Position{File: path}, "", err)
 		}
 		return

@@ -242,10 +242,21 @@ func TestLoadParquetDamaged(t *testing.T) {
 func TestLoadCompressedDamaged(t *testing.T) {
 	data := bytes.Repeat([]byte(row("own__calc-1")+"\n"), 500)
 	for name, packed := range map[string][]byte{"a.jsonl.gz": gzipped(t, data), "a.jsonl.zst": zstandard(t, data)} {
-		path := write(t, filepath.Join(t.TempDir(), name), packed[:len(packed)-5])
-		_, err := Load(context.Background(), path, LoadOptions{})
-		if err == nil || !strings.Contains(err.Error(), "cut off or damaged") {
-			t.Errorf("%s: got %.200v", name, err)
+		for _, left := range []int{6, len(packed) - 5} {
+			path := write(t, filepath.Join(t.TempDir(), name), packed[:left])
+			_, err := Load(context.Background(), path, LoadOptions{})
+			if err == nil || !strings.Contains(err.Error(), "cut off or damaged") {
+				t.Errorf("%s, %d bytes: got %.200v", name, left, err)
+			}
+		}
+	}
+}
+
+func TestLoadNoRows(t *testing.T) {
+	for text, want := range map[string]string{"null": "the JSON value null", "3": "the JSON value 3"} {
+		_, err := Load(context.Background(), write(t, filepath.Join(t.TempDir(), "a.json"), []byte(text)), LoadOptions{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", text, err)
 		}
 	}
 }

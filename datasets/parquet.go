@@ -19,14 +19,9 @@ type parquetColumn struct {
 	elementLevel int
 }
 
-// readParquet calls row for each row of a file, with its 1-based number.
-func readParquet(ctx context.Context, path string, wanted map[string]bool, row func(cells map[string]any, number int)) (err error) {
-	// The library panics on some damaged files.
-	defer func() {
-		if p := recover(); p != nil {
-			err = damagedParquet(fmt.Errorf("%v", p))
-		}
-	}()
+// readParquet calls row for each row of a file, with its 1-based number, until it
+// says false.
+func readParquet(ctx context.Context, path string, wanted map[string]bool, row func(cells map[string]any, number int) bool) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return pathless(err)
@@ -36,18 +31,42 @@ func readParquet(ctx context.Context, path string, wanted map[string]bool, row f
 	if err != nil {
 		return pathless(err)
 	}
-	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	return readParquetFrom(ctx, f, info.Size(), wanted, row)
+}
+
+func readParquetFrom(ctx context.Context, f io.ReaderAt, size int64, wanted map[string]bool, row func(cells map[string]any, number int) bool) (err error) {
+	// The library panics on some damaged files.
+	defer func() {
+		if p := recover(); p != nil {
+			err = damagedParquet(fmt.Errorf("%v", p))
+		}
+	}()
+	if err := checkFooter(f, size); err != nil {
+		return damagedParquet(err)
+	}
+	file, err := parquet.OpenFile(f, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
 		return damagedParquet(err)
 	}
+	if err := checkPages(f, size, file); err != nil {
+		return unreadableParquet(err)
+	}
 	leaves, unreadable := parquetColumns(file.Schema(), wanted)
-	number := 0
+	number, left := 0, mayExpandTo(size)
 	for _, group := range file.RowGroups() {
-		if err := readRowGroup(ctx, group, leaves, unreadable, &number, row); err != nil {
+		if err := readRowGroup(ctx, group, leaves, unreadable, &number, &left, row); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unreadableParquet is a fault of a file that says itself what is wrong with it.
+func unreadableParquet(err error) error {
+	if f, ok := errors.AsType[*fault](err); ok && f.fix != "" {
+		return f
+	}
+	return damagedParquet(err)
 }
 
 func damagedParquet(err error) error {
@@ -79,7 +98,7 @@ func parquetColumns(schema *parquet.Schema, wanted map[string]bool) (map[int]par
 	return leaves, unreadable
 }
 
-func readRowGroup(ctx context.Context, group parquet.RowGroup, leaves map[int]parquetColumn, unreadable map[string]error, number *int, row func(map[string]any, int)) (err error) {
+func readRowGroup(ctx context.Context, group parquet.RowGroup, leaves map[int]parquetColumn, unreadable map[string]error, number *int, left *int64, row func(map[string]any, int) bool) (err error) {
 	rows := group.Rows()
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	batch := make([]parquet.Row, 16)
@@ -90,7 +109,13 @@ func readRowGroup(ctx context.Context, group parquet.RowGroup, leaves map[int]pa
 		n, err := rows.ReadRows(batch)
 		for _, r := range batch[:n] {
 			*number++
-			row(parquetCells(r, leaves, unreadable), *number)
+			// Of many rows, each may hold the same large value of a dictionary.
+			if *left -= rowSize(r); *left < 0 {
+				return expandsTooMuch()
+			}
+			if !row(parquetCells(r, leaves, unreadable), *number) {
+				return errFull
+			}
 		}
 		switch {
 		case err == io.EOF:
@@ -101,6 +126,16 @@ func readRowGroup(ctx context.Context, group parquet.RowGroup, leaves map[int]pa
 			return damagedParquet(io.ErrNoProgress)
 		}
 	}
+}
+
+func rowSize(r parquet.Row) int64 {
+	size := int64(0)
+	for _, v := range r {
+		if k := v.Kind(); k == parquet.ByteArray || k == parquet.FixedLenByteArray {
+			size += int64(len(v.ByteArray()))
+		}
+	}
+	return size
 }
 
 func parquetCells(r parquet.Row, leaves map[int]parquetColumn, unreadable map[string]error) map[string]any {

@@ -178,5 +178,5 @@ func (r *predictionReader) patchFile(f predictionFile) {
 		return
 	}
 	text := string(data)
-	r.add(Prediction{InstanceID: f.id, Model: f.model, Patch: &text, Source: pos})
+	r.add(Prediction{InstanceID: f.id, Model: f.model, Patch: &text, Source: pos}, place{length: len(text)})
 }

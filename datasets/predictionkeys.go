@@ -27,7 +27,7 @@ func (r *predictionReader) field(rec record, key, id string, required bool) (jso
 	meant := likelyKeys(rec.fields, key)
 	switch {
 	case len(meant) == 1 && r.opts.AcceptAliases:
-		r.problems.warn(rec.pos, id, fmt.Sprintf("key %q is taken for %s", meant[0], key), "better write "+key)
+		r.warn(rec.pos, id, fmt.Sprintf("key %q is taken for %s", meant[0], key), "better write "+key)
 		return rec.fields[meant[0]], nil
 	case !required:
 		return nil, nil

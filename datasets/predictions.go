@@ -18,7 +18,7 @@ type PredictionSet struct {
 	// Order is the place of the model among those of the input, from 0, by
 	// first appearance; sets themselves are sorted by model name.
 	Order       int
-	Predictions []Prediction // in the order of the input, one per instance
+	Predictions []Prediction // in the order of the input, one per instance and attempt
 	// Unknown are those for instances the dataset does not have.
 	Unknown []Prediction
 }
@@ -27,10 +27,22 @@ type PredictionSet struct {
 type PredictionOptions struct {
 	// Model names the model of a folder of patches (else the folder's name is
 	// used), and of records that name none (else that is an error).
-	Model         string
-	AllowUnknown  bool // unknown instance ids are a warning
-	LastWins      bool // of two predictions of a model for an instance, use the later, with a warning
+	Model        string
+	AllowUnknown bool // unknown instance ids are a warning
+	LastWins     bool // of two predictions of a model for an instance, use the later, with a warning
+	// Attempts is how many predictions a model may have for an instance; 0 is one.
+	// They are attempts 1, 2 and so on, in the order of the input.
+	Attempts int
+	// Selected says whose patches are wanted; of the others no more is kept than
+	// that they are there. Nil wants all.
+	Selected func(instanceID string) bool
+	// Read is told how many predictions there are so far, each time there is one more,
+	// selected or not; nil is nobody.
+	Read          func(soFar int)
 	AcceptAliases bool // take keys such as "model" and "patch" for the right ones, with a warning
+	// Spool keeps the patches out of memory, and has to stay open as long as they
+	// are asked for; without it they are in memory.
+	Spool *Spool
 }
 
 // The keys of a prediction.
@@ -72,6 +84,10 @@ func LoadPredictions(path string, ds *Dataset, opts PredictionOptions) ([]Predic
 	default:
 		return nil, nil, fmt.Errorf("predictions %s: unknown kind of file (use .json or .jsonl, either with .gz or .zst; patches go into a folder as <instance_id>.diff)", path)
 	}
+	if r.stop != nil {
+		return nil, r.problems, fmt.Errorf("predictions %s: %w", path, r.stop)
+	}
+	r.tellOthers(path)
 	if len(r.sets) == 0 && r.problems.Err() == nil {
 		r.problems.fatal(Position{File: path}, "", "there are no predictions", "check the path")
 	}
@@ -84,8 +100,27 @@ type predictionReader struct {
 	opts     PredictionOptions
 	problems Problems
 	sets     map[string]*PredictionSet
-	index    map[[2]string]int // model and instance -> place in the set, Unknown counted apart
+	index    map[[2]string]int // model and instance -> place of the last in the set, Unknown counted apart
 	near     *suggester
+	warned   int
+	read     int
+	stop     error // what keeps patches from being put aside
+}
+
+// maxWarned is how many warnings of one input are told one by one: of a million
+// predictions many may lack a patch, and that is no reason not to read the rest.
+const maxWarned = 10_000
+
+func (r *predictionReader) warn(pos Position, id, reason, fix string) {
+	if r.warned++; r.warned <= maxWarned {
+		r.problems.warn(pos, id, reason, fix)
+	}
+}
+
+func (r *predictionReader) tellOthers(path string) {
+	if more := r.warned - maxWarned; more > 0 {
+		r.problems.warn(Position{File: path}, "", fmt.Sprintf("%d more warnings like those before", more), "")
+	}
 }
 
 func newPredictionReader(ds *Dataset, opts PredictionOptions) *predictionReader {
@@ -106,6 +141,9 @@ func (r *predictionReader) builtIn(name string) PredictionSet {
 			patch = inst.Patch
 		}
 		p := Prediction{InstanceID: inst.ID, Model: name, Patch: &patch, Source: inst.Source}
+		if r.opts.Attempts > 0 {
+			p.Attempt = 1
+		}
 		if name == "gold" && p.Empty() {
 			r.problems.warn(p.Source, p.InstanceID, "the row has no gold patch", "")
 		}
@@ -122,6 +160,9 @@ func (r *predictionReader) readFile(path, fileID string, max int) {
 
 func (r *predictionReader) readText(path, fileID string, open func() (io.ReadCloser, error), max int) {
 	reader := &recordReader{path: path, open: open, max: max, problems: &r.problems, emit: func(rec record) {
+		if r.stop != nil {
+			return
+		}
 		id := rec.key
 		if id == "" {
 			id = fileID
@@ -166,7 +207,7 @@ func (r *predictionReader) record(rec record, givenID string) {
 		report(prefixed(keyPatch+" ", err, "correct the record"))
 	}
 	if usable {
-		r.add(p)
+		r.add(p, rec.place(raw))
 	}
 }
 
@@ -194,8 +235,9 @@ func patchText(raw json.RawMessage) (*string, error) {
 	}
 }
 
-// add checks a well-formed prediction and puts it into its model's set.
-func (r *predictionReader) add(p Prediction) {
+// add checks a well-formed prediction and puts it into its model's set. at is where
+// its patch can be read again.
+func (r *predictionReader) add(p Prediction, at place) {
 	if err := checkID(p.InstanceID); err != nil {
 		r.problems.fatalErr(p.Source, p.InstanceID, err)
 		return
@@ -210,36 +252,81 @@ func (r *predictionReader) add(p Prediction) {
 		r.sets[p.Model] = set
 	}
 	list := &set.Predictions
+	p.Model = set.Model // one name in memory for all
 	if r.ds != nil {
-		if _, known := r.ds.Lookup(p.InstanceID); !known {
+		if inst, known := r.ds.Lookup(p.InstanceID); known {
+			p.InstanceID = inst.ID
+		} else {
 			list = &set.Unknown
 		}
 	}
 	key := [2]string{p.Model, p.InstanceID}
-	if i, twice := r.index[key]; twice {
-		r.duplicate(&(*list)[i], p)
+	if r.opts.Attempts > 0 {
+		p.Attempt = 1
+	}
+	i, more := r.index[key]
+	switch {
+	case more && r.opts.Attempts == 0:
+		r.duplicate(&(*list)[i], p, at)
 		return
+	case more && (*list)[i].Attempt == r.opts.Attempts:
+		r.problems.fatal(p.Source, p.InstanceID, fmt.Sprintf("a prediction of model %s more than there are attempts (%d)", p.Model, r.opts.Attempts), "remove it, or ask for more attempts")
+		return
+	case more:
+		p.Attempt = (*list)[i].Attempt + 1
 	}
 	r.index[key] = len(*list)
-	if list == &set.Unknown {
-		r.problems = append(r.problems, Problem{Position: p.Source, InstanceID: p.InstanceID, Fatal: !r.opts.AllowUnknown,
-			Reason: "unknown instance id: not in " + r.ds.Name + ", split " + r.ds.Split,
-			Fix:    r.near.didYouMean(p.InstanceID, "give its dataset and split, or allow unknown ids")})
+	if list == &set.Unknown && !more {
+		r.unknown(p)
 	}
 	r.noteEmpty(p)
-	*list = append(*list, p)
+	*list = append(*list, r.wanted(p, at))
 }
 
+func (r *predictionReader) unknown(p Prediction) {
+	note := r.problems.fatal
+	if r.opts.AllowUnknown {
+		note = r.warn
+	}
+	if r.opts.AllowUnknown && r.warned >= maxWarned {
+		r.warned++ // looking for what was meant takes a while
+		return
+	}
+	note(p.Source, p.InstanceID, "unknown instance id: not in "+r.ds.Name+", split "+r.ds.Split,
+		r.near.didYouMean(p.InstanceID, "give its dataset and split, or allow unknown ids"))
+}
+
+// wanted is the prediction without a patch that nobody will ask for, and with one
+// where it is to be kept.
+func (r *predictionReader) wanted(p Prediction, at place) Prediction {
+	if r.read++; r.opts.Read != nil {
+		r.opts.Read(r.read)
+	}
+	switch {
+	case r.opts.Selected != nil && !r.opts.Selected(p.InstanceID):
+		p.Patch = nil
+	case r.opts.Spool == nil || p.Patch == nil || r.stop != nil:
+	case *p.Patch == "":
+		p.Patch = &nothing
+	default:
+		r.stop = r.opts.Spool.keep(&p, at)
+	}
+	return p
+}
+
+// nothing is the patch of all that are "".
+var nothing string
+
 // duplicate handles a second prediction of a model for an instance.
-func (r *predictionReader) duplicate(first *Prediction, second Prediction) {
+func (r *predictionReader) duplicate(first *Prediction, second Prediction, at place) {
 	reason := fmt.Sprintf("a second prediction of model %s; the first is at %s", second.Model, first.Source)
 	if !r.opts.LastWins {
 		r.problems.fatal(second.Source, second.InstanceID, reason, "remove one, or let the last win")
 		return
 	}
-	r.problems.warn(second.Source, second.InstanceID, reason, "this one is used")
+	r.warn(second.Source, second.InstanceID, reason, "this one is used")
 	r.noteEmpty(second)
-	*first = second
+	*first = r.wanted(second, at)
 }
 
 func (r *predictionReader) noteEmpty(p Prediction) {
@@ -253,7 +340,7 @@ func (r *predictionReader) noteEmpty(p Prediction) {
 	case *p.Patch == "":
 		what = "the patch is empty"
 	}
-	r.problems.warn(p.Source, p.InstanceID, what, "it counts as an empty patch")
+	r.warn(p.Source, p.InstanceID, what, "it counts as an empty patch")
 }
 
 // checkModel refuses names that cannot become the name of a folder. "/" can:

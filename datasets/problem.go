@@ -83,12 +83,39 @@ func (ps Problems) Err() error {
 	return nil
 }
 
+// maxProblems is how many are collected of one input before reading stops.
+const maxProblems = 50_000
+
+var errFull = errors.New("too many problems")
+
+func (ps *Problems) full() bool { return len(*ps) >= maxProblems }
+
+// stopped says that what follows was not read.
+func (ps *Problems) stopped(pos Position) {
+	ps.fatal(pos, "", fmt.Sprintf("%d problems: what follows was not read", maxProblems), "correct these first")
+}
+
+// maxWords bounds the text of one problem: it can quote what the input holds.
+const maxWords = 1000
+
+func clip(s string) string {
+	if len(s) <= maxWords {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxWords], "") + "…"
+}
+
+func (ps *Problems) add(p Problem) {
+	p.InstanceID, p.Reason, p.Fix = clip(p.InstanceID), clip(p.Reason), clip(p.Fix)
+	*ps = append(*ps, p)
+}
+
 func (ps *Problems) fatal(pos Position, id, reason, fix string) {
-	*ps = append(*ps, Problem{Position: pos, InstanceID: id, Reason: reason, Fix: fix, Fatal: true})
+	ps.add(Problem{Position: pos, InstanceID: id, Reason: reason, Fix: fix, Fatal: true})
 }
 
 func (ps *Problems) warn(pos Position, id, reason, fix string) {
-	*ps = append(*ps, Problem{Position: pos, InstanceID: id, Reason: reason, Fix: fix})
+	ps.add(Problem{Position: pos, InstanceID: id, Reason: reason, Fix: fix})
 }
 
 // fault is an error that knows what to do about it; it becomes a Problem where

@@ -10,6 +10,9 @@ type Recipe struct {
 	// environment active and the network on, while the instance layer is built.
 	PreInstall []string `json:"pre_install,omitempty"`
 	Install    []string `json:"install,omitempty"`
+	// Build are steps of the test script that come before the tests, run there as
+	// well so that the image holds what they fetch.
+	Build []string `json:"build,omitempty"`
 
 	Evaluation Evaluation `json:"evaluation"`
 }

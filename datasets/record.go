@@ -17,8 +17,19 @@ import (
 // record is one JSON object of a list, of an object by id or of a JSONL file.
 type record struct {
 	pos    Position
-	key    string // its key in an object by id, else ""
-	fields map[string]json.RawMessage
+	key    string                     // its key in an object by id, else ""
+	fields map[string]json.RawMessage // valid until emit returns
+	raw    []byte                     // which the fields are parts of
+	offset int64                      // of raw in the file; negative where it cannot be read again from there
+}
+
+// place is where in the file a field is.
+func (r *record) place(field json.RawMessage) place {
+	if r.offset < 0 || len(field) == 0 {
+		return place{}
+	}
+	// Parts of one array share its end.
+	return place{r.offset + int64(cap(r.raw)-cap(field)), len(field), true}
 }
 
 // recordReader reads the records of one text file, one at a time. Faults go to
@@ -30,6 +41,9 @@ type recordReader struct {
 	max      int                           // bytes of one record
 	problems *Problems
 	emit     func(record)
+
+	begin  int64 // of the text in its file
+	seekOK bool  // it can be read again from there
 }
 
 func (r *recordReader) at(line int) Position { return Position{File: r.path, Line: line} }
@@ -42,6 +56,9 @@ func (r *recordReader) read(ctx context.Context) {
 	}
 	defer in.Close()
 	if formatOf(r.path) == formatJSONL {
+		if text, ok := in.(*textFile); ok {
+			r.begin, r.seekOK = text.offset()
+		}
 		r.readLines(ctx, in)
 		return
 	}
@@ -51,6 +68,10 @@ func (r *recordReader) read(ctx context.Context) {
 func (r *recordReader) readLines(ctx context.Context, in io.Reader) {
 	lines := &lineReader{r: bufio.NewReaderSize(in, 64<<10), max: r.max}
 	for ctx.Err() == nil {
+		if r.problems.full() {
+			r.problems.stopped(r.at(lines.number))
+			return
+		}
 		line, err := lines.read()
 		pos := r.at(lines.number)
 		switch {
@@ -92,7 +113,11 @@ func (r *recordReader) one(raw []byte, offset int64, pos Position, key string) {
 	case twice != "":
 		r.twice(pos, or(key, guessID(raw)), twice)
 	default:
-		r.emit(record{pos: pos, key: key, fields: fields})
+		rec := record{pos: pos, key: key, fields: fields, raw: raw, offset: -1}
+		if r.seekOK {
+			rec.offset = r.begin + offset
+		}
+		r.emit(rec)
 	}
 }
 
@@ -113,6 +138,8 @@ func (r *recordReader) readDocument(ctx context.Context, in io.Reader) {
 	var syntax *json.SyntaxError
 	switch {
 	case err == nil:
+	case errors.Is(err, errFull):
+		r.problems.stopped(r.at(tracker.lineAt(dec.InputOffset())))
 	case errors.Is(err, errTooLong):
 		r.tooLong(r.at(tracker.lineAt(dec.InputOffset())))
 	case errors.As(err, &syntax):
@@ -138,7 +165,11 @@ func (r *recordReader) readTop(ctx context.Context, dec *json.Decoder, tracker *
 	case json.Delim('{'):
 		err = r.readObject(ctx, dec, tracker)
 	default:
-		return &fault{fmt.Sprintf("the file holds the JSON value %.40v", top), "write a list of objects, or an object by instance id"}
+		value := fmt.Sprintf("%.40v", top)
+		if top == nil {
+			value = "null"
+		}
+		return &fault{"the file holds the JSON value " + value, "write a list of objects, or an object by instance id"}
 	}
 	if err != nil {
 		return err
@@ -199,6 +230,9 @@ func (r *recordReader) readObject(ctx context.Context, dec *json.Decoder, tracke
 		if size += len(raw); single && size > r.max {
 			return errTooLong
 		}
+		if single && len(held) > maxKeys {
+			return errManyKeys
+		}
 		if raw[0] != '{' && (len(held) == 1 || key == "instance_id") {
 			single = true
 		}
@@ -238,7 +272,7 @@ func (r *recordReader) single(members []member) {
 		}
 		fields[m.key] = m.raw
 	}
-	r.emit(record{pos: members[0].pos, fields: fields})
+	r.emit(record{pos: members[0].pos, fields: fields, offset: -1})
 }
 
 func memberID(members []member) string {
@@ -270,6 +304,9 @@ func (r *recordReader) value(ctx context.Context, dec *json.Decoder, tracker *li
 	var raw json.RawMessage
 	if err := dec.Decode(&raw); err != nil {
 		return nil, Position{}, 0, err
+	}
+	if r.problems.full() {
+		return nil, Position{}, 0, errFull
 	}
 	start := dec.InputOffset() - int64(len(raw))
 	return raw, r.at(tracker.lineAt(start)), start, nil
@@ -310,6 +347,8 @@ func (r *recordReader) locateSyntaxError(start int64, syntax error) (int, error)
 	return tracker.lineAt(start), syntax
 }
 
+var errManyKeys = &fault{fmt.Sprintf("one record has more than %d keys", maxKeys), "leave out what no row or prediction has"}
+
 // objectFields splits a JSON object into its fields. twice names a key that
 // appears more than once.
 func objectFields(raw []byte) (fields map[string]json.RawMessage, twice string, err error) {
@@ -319,25 +358,18 @@ func objectFields(raw []byte) (fields map[string]json.RawMessage, twice string, 
 	if kind := kindOf(raw); kind != "an object" {
 		return nil, "", &fault{"the record is " + kind + ", not an object", "write one JSON object per record"}
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := dec.Token(); err != nil {
-		return nil, "", err
-	}
 	fields = map[string]json.RawMessage{}
-	for dec.More() {
-		token, err := dec.Token()
+	for quoted, value := range validFields(raw) {
+		key, err := decodeKey(quoted)
 		if err != nil {
 			return nil, "", err
 		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, "", err
-		}
-		key, _ := token.(string)
 		if _, ok := fields[key]; ok {
 			twice = key
 		}
-		fields[key] = value
+		if fields[key] = value; len(fields) > maxKeys {
+			return nil, "", errManyKeys
+		}
 	}
 	return fields, twice, nil
 }

@@ -12,30 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/evalrun/evalrun/internal/reference"
 )
 
-// sharedData finds the published datasets and predictions kept beside the
-// repository, and skips the test where there are none.
+// sharedData is the folder of published datasets and predictions.
 func sharedData(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Skip("no go.mod above the test")
-		}
-		dir = filepath.Dir(dir)
-	}
-	data := filepath.Join(dir, "..", "shared", "data")
-	if _, err := os.Stat(data); err != nil {
-		t.Skip("the published datasets are not beside the repository (../shared/data)")
-	}
-	return data
+	return reference.Path(t, "data")
 }
 
 func loadShared(t testing.TB, name string) *Dataset {

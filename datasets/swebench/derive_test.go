@@ -53,9 +53,9 @@ func TestFactsAreComplete(t *testing.T) {
 
 func TestDeriveEnvironment(t *testing.T) {
 	cases := []struct {
-		repo, version string
-		want          datasets.Environment
-		pre, install  []string
+		repo, version       string
+		want                datasets.Environment
+		pre, install, build []string
 	}{
 		{repo: "astropy/astropy", version: "1.3",
 			want: datasets.Environment{Language: "py", Version: "3.6", Pip: []string{"setuptools==38.2.4"}, PipLate: []string{"attrs==17.3.0"}},
@@ -85,16 +85,25 @@ func TestDeriveEnvironment(t *testing.T) {
 			install: []string{"go test -c ."}},
 		{repo: "jqlang/jq", version: "2839",
 			want: datasets.Environment{Language: "c", Apt: languageApt["c"]},
-			install: []string{"git submodule update --init", "autoreconf -fi", "./configure --with-oniguruma=builtin", "make clean",
+			build: []string{"git submodule update --init", "autoreconf -fi", "./configure --with-oniguruma=builtin", "make clean",
 				"touch src/parser.y src/lexer.l", "make -j$(nproc)"}},
 		{repo: "chartjs/Chart.js", version: "4.0",
 			want: datasets.Environment{Language: "js", Version: "21.6.2", Commands: []string{"npm install --global pnpm@7.9.0"},
 				Apt: []string{"python3", "python3-pip", "xvfb", "x11-xkb-utils", "xfonts-100dpi", "xfonts-75dpi", "xfonts-scalable",
-					"xfonts-cyrillic", "x11-apps", "firefox", "libsass-dev", "sassc"}},
+					"xfonts-cyrillic", "x11-apps", "firefox", "libsass-dev", "sassc", "chromium"},
+				Env:        []string{"CHROME_BIN=/usr/bin/chromium", "PUPPETEER_EXECUTABLE_PATH=/usr/bin/chromium"},
+				Deviations: []string{"Debian's Chromium in place of Google Chrome"}},
 			install: []string{"pnpm install", "pnpm run build"}},
 		{repo: "vuejs/core", version: "11589",
 			want:    datasets.Environment{Language: "js", Version: "20", Commands: []string{"npm install --global pnpm@9.5.0"}},
 			install: []string{"pnpm i"}},
+		{repo: "immutable-js/immutable-js", version: "2006",
+			want:    datasets.Environment{Language: "js", Version: "20"},
+			install: []string{"npm install"}, build: []string{"npm run build"}},
+		{repo: "google/gson", version: "2311",
+			want: datasets.Environment{Language: "java", Version: "11", Commands: []string{makeMvnd},
+				Deviations: []string{"mvnd, Maven's daemon, is a script that calls Debian's mvn"}},
+			install: []string{"mvn clean install -B -pl gson -DskipTests -am"}},
 		{repo: "facebook/docusaurus", version: "10130",
 			want:    datasets.Environment{Language: "js", Version: "20", Commands: []string{"npm install --global yarn@1.22.22"}},
 			install: []string{"yarn install"}},
@@ -119,6 +128,9 @@ func TestDeriveEnvironment(t *testing.T) {
 			}
 			if d := cmp.Diff(c.install, got.Install); d != "" {
 				t.Errorf("install (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(c.build, got.Build); d != "" {
+				t.Errorf("build (-want +got):\n%s", d)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package swebench
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/evalrun/evalrun/datasets"
@@ -18,6 +19,10 @@ var languageApt = map[string][]string{
 // locales is emptied afterwards: the scripts call locale-gen each time they run,
 // and with an empty list that costs nothing and takes nothing away.
 const makeLocale = "echo 'en_US.UTF-8 UTF-8' > /etc/locale.gen && locale-gen && : > /etc/locale.gen"
+
+// The official base image of Java brings Maven's daemon, which no package has. It
+// takes mvn's arguments and prints mvn's results.
+const makeMvnd = `printf '#!/bin/sh\nexec mvn "$@"\n' > /usr/local/bin/mvnd && chmod 755 /usr/local/bin/mvnd`
 
 // Versions of pnpm and yarn where the facts name none: the official default,
 // and the last yarn that is installed globally (projects bring newer ones).
@@ -56,9 +61,17 @@ func setUp(inst *datasets.Instance, repo *repository, spec *spec) (datasets.Reci
 		pythonPackages(&env, inst, repo, spec)
 	case "js":
 		env.Commands = append(env.Commands, nodeTools(spec)...)
+		if needsBrowser(spec) {
+			addBrowser(&env)
+		}
+	case "java":
+		if mentions(`\bmvnd\b`, spec.Test) {
+			env.Commands = append(env.Commands, makeMvnd)
+			env.Deviations = append(env.Deviations, "mvnd, Maven's daemon, is a script that calls Debian's mvn")
+		}
 	}
 	if repo.language != "py" {
-		recipe.Install = append(recipe.Install, spec.Build...)
+		recipe.Build = append(recipe.Build, spec.Build...)
 	}
 	if mentions(`\bjq -r\b`, spec.Test) {
 		env.Apt = appendNew(env.Apt, "jq")
@@ -186,6 +199,20 @@ func nodeTools(spec *spec) []string {
 		commands = append(commands, "npm install --global yarn@"+globalYarn)
 	}
 	return commands
+}
+
+// needsBrowser reports whether a project's tests run in the Chrome that every
+// official JavaScript image has. It is large, so only those get one.
+func needsBrowser(spec *spec) bool {
+	return slices.Contains(spec.CapAdd, "SYS_ADMIN") || mentions(`(?i)karma|puppeteer|chrome`, slices.Concat(spec.Install, spec.Build, spec.Test))
+}
+
+// addBrowser gives an environment Debian's Chromium, where test runners look for
+// it.
+func addBrowser(env *datasets.Environment) {
+	env.Apt = appendNew(env.Apt, "chromium")
+	env.Env = append(env.Env, "CHROME_BIN=/usr/bin/chromium", "PUPPETEER_EXECUTABLE_PATH=/usr/bin/chromium")
+	env.Deviations = append(env.Deviations, "Debian's Chromium in place of Google Chrome")
 }
 
 func mentions(pattern string, commands []string) bool {

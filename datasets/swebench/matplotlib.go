@@ -9,6 +9,8 @@ import (
 const (
 	matplotlib       = "matplotlib/matplotlib"
 	matplotlibConfig = "/opt/evalrun/mplsetup.cfg"
+
+	matplotlibDeviation = "matplotlib is built with the FreeType and Qhull of Debian, since its own could not be downloaded: image comparisons may differ"
 )
 
 // matplotlibLibraries lets matplotlib build where the hosts of its own copies of
@@ -32,9 +34,8 @@ func matplotlibLibraries(r *datasets.Recipe) {
 	r.PreInstall = append(kept,
 		"mkdir -p "+strings.TrimSuffix(matplotlibConfig, "/mplsetup.cfg"),
 		"if "+strings.Join(fetch, " && ")+"; then : > "+matplotlibConfig+
-			"; else printf '[libs]\\nsystem_freetype = True\\nsystem_qhull = True\\n' > "+matplotlibConfig+"; fi")
+			"; else printf '[libs]\\nsystem_freetype = True\\nsystem_qhull = True\\n' > "+matplotlibConfig+
+			"; echo '"+matplotlibDeviation+"' >> /opt/evalrun/deviations.txt; fi")
 	r.Environment.Apt = appendNew(r.Environment.Apt, "libqhull-dev", "libfreetype6-dev", "pkg-config")
 	r.Environment.Env = append(r.Environment.Env, "MPLSETUPCFG="+matplotlibConfig)
-	r.Environment.Deviations = append(r.Environment.Deviations,
-		"matplotlib is built with Debian's FreeType and Qhull where its own cannot be downloaded; image comparisons may differ")
 }

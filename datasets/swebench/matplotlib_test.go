@@ -22,7 +22,7 @@ func TestMatplotlibBuildsWithoutItsDownloads(t *testing.T) {
 	if got := strings.Join(r.Environment.Env, " "); got != "MPLSETUPCFG=/opt/evalrun/mplsetup.cfg" {
 		t.Errorf("env %q", got)
 	}
-	if len(r.Environment.Deviations) != 1 {
-		t.Errorf("deviations %q", r.Environment.Deviations)
+	if !strings.Contains(pre, "could not be downloaded: image comparisons may differ' >> /opt/evalrun/deviations.txt") {
+		t.Errorf("the deviation is not noted where it arises:\n%s", pre)
 	}
 }

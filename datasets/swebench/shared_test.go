@@ -12,31 +12,14 @@ import (
 	"testing"
 
 	"github.com/evalrun/evalrun/datasets"
+	"github.com/evalrun/evalrun/internal/reference"
 	"github.com/parquet-go/parquet-go"
 )
 
-// sharedDir finds the folder of reference material beside the module, and skips
-// the test if there is none.
+// sharedDir is the folder of the reference material.
 func sharedDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Skip("no go.mod above the test's folder")
-		}
-		dir = filepath.Dir(dir)
-	}
-	shared := filepath.Join(filepath.Dir(dir), "shared")
-	if _, err := os.Stat(shared); err != nil {
-		t.Skip("no reference material in ../shared")
-	}
-	return shared
+	return reference.Path(t, ".")
 }
 
 // row holds the columns these tests read.
