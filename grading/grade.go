@@ -102,6 +102,13 @@ func (g *grader) judge(status Status, found, maintain bool) result {
 	return neither
 }
 
+// StatusOf returns the status that counts for a test of a row under the rules: its
+// own, or that of the tests its cut id may stand for.
+func StatusOf(rules Rules, statuses logparse.Statuses, test string) (Status, bool) {
+	g := grader{book: rules.book(), statuses: statuses}
+	return g.status(test)
+}
+
 // status looks a test up: exactly, or by prefix if the rules allow and the id was
 // cut inside a parameter (more "[" than "]") and everything it could mean agrees.
 func (g *grader) status(test string) (Status, bool) {

@@ -17,7 +17,7 @@ type Source func() (io.ReadCloser, error)
 // the official harness does; a run of our own has better evidence and uses
 // FromRegion.
 func FromLog(rules Rules, log, parser string, in logparse.Context, want Expectation) Report {
-	report, _ := FromLogSource(rules, ofString(log), parser, in, want) // reading a string cannot fail
+	report, _ := FromLogSource(rules, OfString(log), parser, in, want) // reading a string cannot fail
 	return report
 }
 
@@ -25,7 +25,7 @@ func FromLog(rules Rules, log, parser string, in logparse.Context, want Expectat
 // their output began and ended and how the test command exited. Markers that the
 // output contains mean nothing here: whoever wrote them, it was not the harness.
 func FromRegion(rules Rules, region string, exitCode int, parser string, in logparse.Context, want Expectation) Report {
-	report, _ := FromRegionSource(rules, ofString(region), exitCode, parser, in, want)
+	report, _ := FromRegionSource(rules, OfString(region), exitCode, parser, in, want)
 	return report
 }
 
@@ -33,12 +33,20 @@ func FromRegion(rules Rules, region string, exitCode int, parser string, in logp
 // read two to four times, in pieces. Parsers whose patterns cross lines (some of
 // JavaScript, and doctest) hold the tests' output all the same.
 func FromLogSource(rules Rules, open Source, parser string, in logparse.Context, want Expectation) (Report, error) {
+	return fromLog(rules, open, parser, in, want, false)
+}
+
+func fromLog(rules Rules, open Source, parser string, in logparse.Context, want Expectation, old bool) (Report, error) {
 	var cutter logparse.Cutter
 	if err := open.each(cutter.Feed); err != nil {
 		return Report{}, err
 	}
 	e := evidence{book: rules.book(), parser: parser, in: in, want: want, open: open, log: cutter.Log()}
 	e.from, e.to = cutter.Region()
+	if old && e.book.wholeLog && cutter.FirstFormat() {
+		e.log.Found, e.from, e.to = true, 0, math.MaxInt64
+		e.book.evidence = want.FailOnly // those harnesses asked for none
+	}
 	report, err := e.grade()
 	report.BadCodes = e.log.BadCodes
 	return report, err
@@ -51,18 +59,25 @@ func FromRegionSource(rules Rules, open Source, exitCode int, parser string, in 
 	return e.grade()
 }
 
-func ofString(text string) Source {
+// OfString is a log that is at hand.
+func OfString(text string) Source {
 	return func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
 }
 
 // each opens the log and passes it on in pieces.
-func (open Source) each(feed func(piece string)) error {
+func (open Source) each(feed func(piece string)) error { return open.pieces(false, feed) }
+
+func (open Source) pieces(verbatim bool, feed func(piece string)) error {
 	r, err := open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	for piece, err := range logparse.Pieces(r) {
+	split := logparse.Pieces
+	if verbatim {
+		split = logparse.VerbatimPieces
+	}
+	for piece, err := range split(r) {
 		if err != nil {
 			return err
 		}
@@ -80,16 +95,17 @@ type evidence struct {
 	open     Source
 	log      logparse.Log // without its text
 	from, to int64        // the region
+	verbatim bool         // carriage returns stay
 }
 
 func (e *evidence) grade() (Report, error) {
 	switch {
 	case !logparse.Known(e.parser):
-		return e.notFound(logparse.Result{}, "no log parser is called %q; name one in the row's log_parser", e.parser)
+		return e.unread("%s", noParser(e.parser))
 	case len(e.log.BadCodes) > 0:
 		return e.notFound(logparse.Result{}, "the log says it cannot be graded: %s", strings.Join(e.log.BadCodes, ", "))
 	case !e.log.Found:
-		return e.notFound(logparse.Result{}, "the log lacks the marker %q or %q: the test command did not run to its end", logparse.StartTestOutput, logparse.EndTestOutput)
+		return e.unread("the log lacks the marker %q or %q: the test command did not run to its end", logparse.StartTestOutput, logparse.EndTestOutput)
 	}
 	read, err := e.parse(e.from, e.to)
 	if err != nil {
@@ -124,7 +140,7 @@ func (e *evidence) parse(from, to int64) (logparse.Result, error) {
 	e.in.Edition = e.book.edition
 	reader := logparse.NewReader(e.parser, e.in)
 	pos := int64(0)
-	err := e.open.each(func(piece string) {
+	err := e.open.pieces(e.verbatim, func(piece string) {
 		first, last := max(from-pos, 0), min(to-pos, int64(len(piece)))
 		if first < last {
 			reader.Feed(piece[first:last])
@@ -135,6 +151,17 @@ func (e *evidence) parse(from, to int64) (logparse.Result, error) {
 		return logparse.Result{}, err
 	}
 	return reader.Result(), nil
+}
+
+func noParser(name string) string {
+	return fmt.Sprintf("no log parser is called %q; name one in the row's log_parser", name)
+}
+
+// unread is the report on a log whose tests' output cannot be read at all.
+func (e *evidence) unread(format string, args ...any) (Report, error) {
+	report, err := e.notFound(logparse.Result{}, format, args...)
+	report.Unread = true
+	return report, err
 }
 
 func (e *evidence) notFound(read logparse.Result, format string, args ...any) (Report, error) {

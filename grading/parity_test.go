@@ -31,40 +31,23 @@ type officialLog struct {
 	Expected   answer `json:"expected"`
 }
 
-// tally counts what was compared, for one line per source.
-type tally struct{ instances, statuses, verdicts, differences int }
-
-func (c tally) log(t *testing.T, source string) {
-	t.Helper()
-	t.Logf("%s: %d instances, %d statuses compared, %d verdicts compared, %d differences", source, c.instances, c.statuses, c.verdicts, c.differences)
-}
-
-// differ counts a difference and says it, unless it is a known one.
-func (c *tally) differ(t *testing.T, id, what, diff string) {
-	t.Helper()
-	c.differences++
-	if c.differences <= 20 {
-		t.Errorf("%s: %s (-official +got):\n%.2000s", id, what, diff)
-	}
-}
-
-func (c *tally) compareStatuses(t *testing.T, id string, want map[string]grading.Status, got logparse.Statuses) {
-	t.Helper()
+func (c *tally) compareStatuses(id string, want map[string]grading.Status, got logparse.Statuses) {
+	c.t.Helper()
 	c.statuses += len(want)
 	if m := got.Map(); !maps.Equal(want, m) {
-		c.differ(t, id, "status map", cmp.Diff(want, m))
+		c.differ(id, "status map", cmp.Diff(want, m))
 	}
 }
 
 // compareVerdict compares resolved and both lists, order included.
-func (c *tally) compareVerdict(t *testing.T, id string, resolved bool, tests *grading.TestsStatus, got grading.Report) {
-	t.Helper()
+func (c *tally) compareVerdict(id string, resolved bool, tests *grading.TestsStatus, got grading.Report) {
+	c.t.Helper()
 	c.verdicts++
 	if got.Resolved != resolved {
-		c.differ(t, id, "resolved", cmp.Diff(resolved, got.Resolved))
+		c.differ(id, "resolved", cmp.Diff(resolved, got.Resolved))
 	}
 	if diff := cmp.Diff(tests, got.Tests); diff != "" {
-		c.differ(t, id, "tests_status", diff)
+		c.differ(id, "tests_status", diff)
 	}
 }
 
@@ -79,7 +62,7 @@ func expectationOf(r row) grading.Expectation {
 func TestParitySynthetic(t *testing.T) {
 	t.Parallel()
 	all := sharedRows(t)
-	var c tally
+	c := newTally(t, "synthetic.jsonl.gz")
 	sharedLines(t, "parity/synthetic.jsonl.gz", func(line []byte) {
 		var l officialLog
 		if err := json.Unmarshal(line, &l); err != nil {
@@ -100,13 +83,13 @@ func TestParitySynthetic(t *testing.T) {
 		}
 		c.instances++
 		got := grading.FromLog(grading.SWEBench5, decodeLog(t, l.Log, l.Encoding), r.LogParser, contextOf(r), expectationOf(r))
-		c.compareStatuses(t, l.InstanceID, l.Expected.StatusMap, got.Statuses)
-		c.compareVerdict(t, l.InstanceID, want.Resolved, want.Tests, got)
+		c.compareStatuses(l.InstanceID, l.Expected.StatusMap, got.Statuses)
+		c.compareVerdict(l.InstanceID, want.Resolved, want.Tests, got)
 		if got.Found != want.Applied || got.InfraFailure() != want.Infra {
-			c.differ(t, l.InstanceID, "found and infra_failure", cmp.Diff(want, got))
+			c.differ(l.InstanceID, "found and infra_failure", cmp.Diff(want, got))
 		}
 	})
-	c.log(t, "synthetic.jsonl.gz")
+	c.report()
 }
 
 // rowFor finds the dataset row whose tests an official report speaks of: a few
@@ -132,7 +115,7 @@ func sameTests(list []string, split grading.Split) bool {
 func TestParityRealLogs(t *testing.T) {
 	t.Parallel()
 	all := sharedRows(t)
-	var c tally
+	c := newTally(t, "real-logs.jsonl.gz")
 	sharedLines(t, "parity/real-logs.jsonl.gz", func(line []byte) {
 		var l officialLog
 		if err := json.Unmarshal(line, &l); err != nil {
@@ -142,20 +125,20 @@ func TestParityRealLogs(t *testing.T) {
 		parser, in, want := forInstance(t, all, l)
 		got := grading.FromLog(grading.SWEBench5, decodeLog(t, l.Log, l.Encoding), parser, in, want)
 		if got.Found != l.Expected.Found {
-			c.differ(t, l.InstanceID, "found: "+got.Reason, cmp.Diff(l.Expected.Found, got.Found))
+			c.differ(l.InstanceID, "found: "+got.Reason, cmp.Diff(l.Expected.Found, got.Found))
 			return
 		}
 		if got.Found {
-			c.compareStatuses(t, l.InstanceID, l.Expected.StatusMap, got.Statuses)
+			c.compareStatuses(l.InstanceID, l.Expected.StatusMap, got.Statuses)
 		}
 		switch {
 		case l.Expected.Current != nil:
-			c.compareVerdict(t, l.InstanceID, *l.Expected.Resolved, l.Expected.Current, got)
+			c.compareVerdict(l.InstanceID, *l.Expected.Resolved, l.Expected.Current, got)
 		case l.Expected.Resolved != nil:
-			c.compareVerdict(t, l.InstanceID, *l.Expected.Resolved, nil, got)
+			c.compareVerdict(l.InstanceID, *l.Expected.Resolved, nil, got)
 		}
 	})
-	c.log(t, "real-logs.jsonl.gz")
+	c.report()
 }
 
 // forInstance says how to read and grade a log. Where the row is not in the data,
@@ -179,7 +162,7 @@ func forInstance(t *testing.T, all map[string]map[string]row, l officialLog) (st
 func TestParityRealLogs2024(t *testing.T) {
 	t.Parallel()
 	all := sharedRows(t)
-	var c tally
+	c := newTally(t, "real-logs-2024.jsonl.gz")
 	sharedLines(t, "parity/real-logs-2024.jsonl.gz", func(line []byte) {
 		var l officialLog
 		if err := json.Unmarshal(line, &l); err != nil {
@@ -188,7 +171,7 @@ func TestParityRealLogs2024(t *testing.T) {
 		c.instances++
 		cut := logparse.Cut(decodeLog(t, l.Log, l.Encoding))
 		if diff := cmp.Diff(append([]string{}, l.Expected.BadCodes...), append([]string{}, cut.BadCodes...)); diff != "" {
-			c.differ(t, l.InstanceID, "bad codes", diff)
+			c.differ(l.InstanceID, "bad codes", diff)
 		}
 		if !l.Expected.Found {
 			return
@@ -196,10 +179,10 @@ func TestParityRealLogs2024(t *testing.T) {
 		// These logs have no markers: the official answer is the parser's on the whole.
 		parser, in, want := forInstance(t, all, l)
 		read := logparse.Parse(parser, cut.Text, in)
-		c.compareStatuses(t, l.InstanceID, l.Expected.StatusMap, read.Statuses)
+		c.compareStatuses(l.InstanceID, l.Expected.StatusMap, read.Statuses)
 		if l.Expected.Current != nil {
-			c.compareVerdict(t, l.InstanceID, *l.Expected.Resolved, l.Expected.Current, grading.Grade(grading.SWEBench5, want, read.Statuses))
+			c.compareVerdict(l.InstanceID, *l.Expected.Resolved, l.Expected.Current, grading.Grade(grading.SWEBench5, want, read.Statuses))
 		}
 	})
-	c.log(t, "real-logs-2024.jsonl.gz")
+	c.report()
 }

@@ -53,6 +53,10 @@ type Report struct {
 	BadCodes     []string `json:"bad_codes,omitempty"` // marks of a failed apply, reset or run
 	ExitCode     *int     `json:"exit_code,omitempty"` // of the test command, where known
 
+	// Unread says that the tests' output could not be read at all: the log has no
+	// complete markers, or there is no such parser.
+	Unread bool `json:"-"`
+
 	// Statuses is everything the parser read.
 	Statuses logparse.Statuses `json:"-"`
 }

@@ -7,36 +7,17 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/evalrun/evalrun/internal/reference"
 )
 
-// sharedPath locates a file of the reference material beside the module, and
-// skips the test where there is none.
 func sharedPath(t testing.TB, name string) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Skip("no go.mod above this folder")
-		}
-		dir = parent
-	}
-	path := filepath.Join(dir, "..", "shared", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("reference material is not here: %v", err)
-	}
-	return path
+	return reference.Path(t, name)
 }
 
 func sharedLines(t testing.TB, name string, f func(line []byte)) {

@@ -7,19 +7,21 @@ import "strings"
 func jest(in Context, out *Result) lineParser {
 	return eachLine(func(line string) {
 		line = strip(line)
-		mark, n := firstRune(line)
 		var status Status
-		switch mark {
-		case '✓':
-			status = Passed
-		case '✕':
-			status = Failed
-		case '○':
-			status = Skipped
+		var rest string
+		switch {
+		case len(line) < len("✓") || line[0] != "✓"[0]: // all marks begin with this byte
+			return
+		case strings.HasPrefix(line, "✓"):
+			status, rest = Passed, line[len("✓"):]
+		case strings.HasPrefix(line, "✕"):
+			status, rest = Failed, line[len("✕"):]
+		case strings.HasPrefix(line, "○"):
+			status, rest = Skipped, line[len("○"):]
 		default:
 			return
 		}
-		name, ok := oneSpace(line[n:])
+		name, ok := oneSpace(rest)
 		if !ok || name == "" {
 			return
 		}

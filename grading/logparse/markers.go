@@ -54,6 +54,7 @@ type Cutter struct {
 	seen         int64 // length of the pieces before the current one
 	start, stop  int64 // of the region; 0 is not found yet
 	ended        bool
+	applied      bool
 	bad          [len(badCodes)]bool
 	exitCode     *int
 	awaitingCode bool // an exit code mark ended the piece before
@@ -88,6 +89,8 @@ func (c *Cutter) mark(text string, at int64) {
 		if c.exitCode == nil {
 			c.code(text[len(TestExitCode)+1:])
 		}
+	case strings.HasPrefix(text, PatchApplied):
+		c.applied = true
 	default:
 		for i, code := range badCodes {
 			c.bad[i] = c.bad[i] || strings.HasPrefix(text, code)
@@ -108,6 +111,13 @@ func (c *Cutter) Region() (from, to int64) {
 	}
 	return c.start, c.stop
 }
+
+// Marked reports whether the log has any marker of the tests' output.
+func (c *Cutter) Marked() bool { return c.start > 0 || c.ended }
+
+// FirstFormat reports whether the log is of one of the first harnesses: they said
+// that the patch was applied, and put no markers around the tests' output.
+func (c *Cutter) FirstFormat() bool { return c.applied && !c.Marked() }
 
 // Log returns all that is known of the log, without its text.
 func (c *Cutter) Log() Log {
@@ -141,9 +151,7 @@ func exitCode(rest string) *int {
 // Normalise reads bytes of a log as the harness does: UTF-8 with U+FFFD for what
 // is not, and every \r\n and lone \r a newline.
 func Normalise(log string) string {
-	if !utf8.ValidString(log) {
-		log = replaceInvalid(log)
-	}
+	log = validUTF8(log)
 	if strings.IndexByte(log, '\r') < 0 {
 		return log
 	}
@@ -159,6 +167,13 @@ func Normalise(log string) string {
 		b.WriteByte('\n')
 		log = strings.TrimPrefix(log[i+1:], "\n")
 	}
+}
+
+func validUTF8(log string) string {
+	if utf8.ValidString(log) {
+		return log
+	}
+	return replaceInvalid(log)
 }
 
 // replaceInvalid puts one U+FFFD for every maximal part of an ill-formed

@@ -19,7 +19,13 @@ const (
 // Pieces reads a log, normalised as by Normalise, in pieces of whole lines; only
 // the last piece may lack its newline. A line longer than 16 MiB is cut to that. A
 // reading error ends the pieces and comes with the last of them.
-func Pieces(r io.Reader) iter.Seq2[string, error] {
+func Pieces(r io.Reader) iter.Seq2[string, error] { return pieces(r, Normalise, "\r\n") }
+
+// VerbatimPieces is Pieces for text whose carriage returns stay as they are.
+func VerbatimPieces(r io.Reader) iter.Seq2[string, error] { return pieces(r, validUTF8, "\n") }
+
+// pieces reads lines that end with any of the bytes of ends.
+func pieces(r io.Reader, read func(string) string, ends string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		buf := make([]byte, 0, pieceSize)
 		skipping := false // inside the rest of a line that was cut
@@ -30,24 +36,28 @@ func Pieces(r io.Reader) iter.Seq2[string, error] {
 			n, err := io.ReadFull(r, buf[len(buf):cap(buf)])
 			buf = buf[:len(buf)+n]
 			if skipping {
-				buf, skipping = afterLine(buf)
+				buf, skipping = afterLine(buf, ends)
 			}
 			if err != nil {
 				if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 					err = nil
 				}
 				if len(buf) > 0 || err != nil {
-					yield(Normalise(string(buf)), err)
+					yield(read(string(buf)), err)
 				}
 				return
 			}
-			if end := wholeLines(buf); end > 0 {
-				if !yield(Normalise(string(buf[:end])), nil) {
+			if end := wholeLines(buf, ends); end > 0 {
+				if !yield(read(string(buf[:end])), nil) {
 					return
 				}
-				buf = append(make([]byte, 0, max(pieceSize, 2*(len(buf)-end))), buf[end:]...)
+				rest := buf[end:]
+				if cap(buf) > pieceSize && len(rest) <= pieceSize/2 {
+					buf = make([]byte, 0, pieceSize) // a long line is over
+				}
+				buf = append(buf[:0], rest...)
 			} else if len(buf) >= maxLine {
-				if !yield(Normalise(string(trimPartial(buf)))+"\n", nil) {
+				if !yield(read(string(trimPartial(buf)))+"\n", nil) {
 					return
 				}
 				buf, skipping = make([]byte, 0, pieceSize), true
@@ -59,19 +69,19 @@ func Pieces(r io.Reader) iter.Seq2[string, error] {
 // wholeLines returns the length of the part of b that ends with a line: after the
 // last newline, or after the last lone carriage return if there is none. What
 // follows a final carriage return must be known first.
-func wholeLines(b []byte) int {
+func wholeLines(b []byte, ends string) int {
 	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
 		return i + 1
 	}
-	if len(b) == 0 {
+	if len(b) == 0 || ends == "\n" {
 		return 0
 	}
 	return bytes.LastIndexByte(b[:len(b)-1], '\r') + 1
 }
 
 // afterLine drops what is left of a line that was cut.
-func afterLine(b []byte) (rest []byte, skipping bool) {
-	i := bytes.IndexAny(b, "\r\n")
+func afterLine(b []byte, ends string) (rest []byte, skipping bool) {
+	i := bytes.IndexAny(b, ends)
 	if i < 0 {
 		return b[:0], true
 	}

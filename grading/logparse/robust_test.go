@@ -1,8 +1,11 @@
 package logparse
 
 import (
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -92,6 +95,7 @@ func TestLongInputs(t *testing.T) {
 		"Running:)\n\n\n  ", "Running:", "AssertionError: #", " xvfb-run ", "running 1 test files", "1 passing", "\"fullTitle\": \"", "\"passes\": [", "./node_modules/.bin/mocha --reporter json",
 		"./node_modules/.bin/mocha tests/run.js --reporter json", " ./node_modules/.bin/jest ", "-Dtest=", "-Dtest=a ", "BUILD SUCCESS\n", "/tmp/a/", "/tmp/", "[smoke] /tmp/a.qmd", ".py:", " .py: ", "_ ",
 		"Testing against Django installed in ", " ... Testing against Django installed in ", "Internal Server Error: /", "\x1b[", "\x1b[1", "(1ms)", "ms)", "s)", " (1 s)", "✓ ", "✔ a\n", "  ✔ a\n", "\u2003", "1", "<doctest>", "<doctest><TestCase>", "<doctest><SubCase><Expression/>", "--- PASS: (", "test: ", ": :", " spec", "Tests:", "Test Suites: 1 a, ", ">>>>> ", ">>>>> Start Test Output",
+		"\x00", "\x00PASSED \x00\n", "\x1b[31m✓ a\x1b[0m\n", "\x1b[31;1mPASSED\x1b[0m a\n", "\r", "\r✓ a", "\ufffd",
 	}
 	size := 1 << 17
 	if testing.Short() {
@@ -107,6 +111,63 @@ func TestLongInputs(t *testing.T) {
 		cut := Cut(log)
 		SuiteRan(cut.Text)
 	}
+}
+
+// TestHugeLogs streams what is too long for TestLongInputs: a line of 100 MB and a
+// million short lines, with NULs and colours. A result behind them is read all the same.
+func TestHugeLogs(t *testing.T) {
+	t.Parallel()
+	results := map[string]string{
+		"parse_log_pytest": "PASSED last", "parse_log_pytest_v2": "PASSED last", "parse_log_django": "last ... ok", "parse_log_gotest": "--- PASS: last (0.00s)",
+		"parse_log_jest": "✓ last", "parse_log_cargo": "test last ... ok", "parse_log_maven": "-Dtest=last\nBUILD SUCCESS", "parse_log_tap": "ok 1 last",
+	}
+	block := func(unit string) string { return strings.Repeat(unit, 1<<16) }
+	for name, noise := range map[string]struct {
+		unit    string
+		times   int
+		parsers []string
+	}{
+		"one line of 100 MB": {block("x"), 1600, []string{"parse_log_pytest_v2"}},
+		"the same of NULs":   {block("\x00"), 1600, []string{"parse_log_django"}},
+		"a million lines":    {block("x\n"), 16, slices.Sorted(maps.Keys(results))},
+		"colours":            {block("\x1b[31m✓\x1b[0m x \x1b[K\r\n"), 4, []string{"parse_log_jest", "parse_log_pytest_v2"}},
+	} {
+		for _, parser := range noise.parsers {
+			result := results[parser]
+			r := NewReader(parser, Context{})
+			for piece, err := range Pieces(io.MultiReader(&repeated{noise.unit, noise.times, 0}, strings.NewReader("\n"+result+"\n"))) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Feed(piece)
+			}
+			if status, _ := r.Result().Statuses.Get("last"); status != Passed {
+				t.Errorf("%s: %s: the last test is %q", name, parser, status)
+			}
+		}
+	}
+}
+
+// repeated reads a text again and again.
+type repeated struct {
+	unit  string
+	times int
+	at    int // in the unit
+}
+
+func (r *repeated) Read(p []byte) (n int, err error) {
+	for n < len(p) && r.times > 0 {
+		c := copy(p[n:], r.unit[r.at:])
+		n += c
+		if r.at += c; r.at == len(r.unit) {
+			r.at = 0
+			r.times--
+		}
+	}
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // TestDeepIndentation has suites inside each other without end, whose full names

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"hash/maphash"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -27,18 +28,27 @@ const (
 // for reading only.
 //
 // A log can have a million tests, and most of a parser's time would go into a map
-// of them. This is a plain hash table that keeps the hashes, so that growing does
-// not read all names again.
+// of them. This is a plain hash table that keeps the hashes in its slots, so that
+// neither looking up nor growing reads names that are not meant.
 type Statuses struct {
-	names  []string
-	codes  []uint32 // status of each name: see code
-	hashes []uint32
-	slots  []uint32         // index into names + 1; 0 is free; a power of 2 long
-	arena  *strings.Builder // names are cut from it
+	names []string
+	codes []uint32         // status of each name: see code
+	slots []uint64         // hash << 32 | index into names + 1; 0 is free; a power of 2 long
+	arena *strings.Builder // names are cut from it
 
 	words    []Status // statuses that are none of the constants
 	oddWords map[Status]uint32
+
+	// What a name had before, the first time it was set to something else. It is
+	// evidence: runners say one thing of a test, or the same twice.
+	before map[uint32]uint32
 }
+
+// maxLoad is how many of eight slots are in use at most.
+const maxLoad = 5
+
+// maxConflicts bounds what is kept of them.
+const maxConflicts = 10000
 
 // knownWords have codes of their own.
 var knownWords = [...]Status{Passed, Failed, Skipped, Error, XFail}
@@ -64,18 +74,29 @@ func (s *Statuses) Set(name string, status Status) {
 	hash := hashOf(name)
 	slot, found := s.find(name, hash)
 	if found {
-		s.codes[s.slots[slot]-1] = code
+		i := indexIn(s.slots[slot])
+		if s.codes[i] != code && len(s.before) < maxConflicts {
+			if s.before == nil {
+				s.before = map[uint32]uint32{}
+			}
+			if _, told := s.before[i]; !told {
+				s.before[i] = s.codes[i]
+			}
+		}
+		s.codes[i] = code
 		return
 	}
-	if len(s.names) >= len(s.slots)*3/4 {
+	if len(s.names) >= len(s.slots)*maxLoad/8 {
 		s.grow()
 		slot, _ = s.find(name, hash)
 	}
 	s.names = append(s.names, s.keep(name))
 	s.codes = append(s.codes, code)
-	s.hashes = append(s.hashes, hash)
-	s.slots[slot] = uint32(len(s.names))
+	s.slots[slot] = uint64(hash)<<32 | uint64(len(s.names))
 }
+
+// indexIn is the index into names that a slot in use holds.
+func indexIn(slot uint64) uint32 { return uint32(slot) - 1 }
 
 func hashOf(name string) uint32 { return uint32(maphash.String(hashSeed, name)) }
 
@@ -113,25 +134,31 @@ func (s *Statuses) find(name string, hash uint32) (slot int, found bool) {
 	}
 	mask := uint32(len(s.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
-		i := s.slots[at]
-		if i == 0 {
+		slot := s.slots[at]
+		if slot == 0 {
 			return int(at), false
 		}
-		if s.hashes[i-1] == hash && s.names[i-1] == name {
+		if uint32(slot>>32) == hash && s.names[indexIn(slot)] == name {
 			return int(at), true
 		}
 	}
 }
 
 func (s *Statuses) grow() {
-	s.slots = make([]uint32, max(64, 2*len(s.slots)))
+	old := s.slots
+	s.slots = make([]uint64, max(64, 2*len(old)))
+	room := len(s.slots)*maxLoad/8 - len(s.names) + 1
+	s.names, s.codes = slices.Grow(s.names, room), slices.Grow(s.codes, room)
 	mask := uint32(len(s.slots) - 1)
-	for i, hash := range s.hashes {
-		at := hash & mask
+	for _, slot := range old {
+		if slot == 0 {
+			continue
+		}
+		at := uint32(slot>>32) & mask
 		for s.slots[at] != 0 {
 			at = (at + 1) & mask
 		}
-		s.slots[at] = uint32(i + 1)
+		s.slots[at] = slot
 	}
 }
 
@@ -159,7 +186,18 @@ func (s Statuses) Get(name string) (Status, bool) {
 	if !found {
 		return "", false
 	}
-	return s.word(s.codes[s.slots[slot]-1]), true
+	return s.word(s.codes[indexIn(s.slots[slot])]), true
+}
+
+// Before returns what the log said of a test first, where it says different things
+// of it.
+func (s Statuses) Before(name string) (Status, bool) {
+	slot, found := s.find(name, hashOf(name))
+	if !found {
+		return "", false
+	}
+	code, ok := s.before[indexIn(s.slots[slot])]
+	return s.word(code), ok
 }
 
 // Len returns the number of tests.

@@ -89,10 +89,19 @@ func spanRight(s string, is func(rune) bool) int {
 func strip(s string) string { return stripRight(stripLeft(s)) }
 
 func stripLeft(s string) string {
-	if s == "" || s[0] > ' ' && s[0] < utf8.RuneSelf {
-		return s
+	i := 0
+	for i < len(s) && s[i] == ' ' { // mostly it is blanks
+		i++
 	}
-	return s[spanLeft(s, isSpace):]
+	if i == len(s) || s[i] > ' ' && s[i] < utf8.RuneSelf {
+		return s[i:]
+	}
+	// The spaces among the characters that marks of tests come from all begin with
+	// these two bytes.
+	if s[i] == 0xe2 && i+1 < len(s) && s[i+1] > 0x81 {
+		return s[i:]
+	}
+	return s[i+spanLeft(s[i:], isSpace):]
 }
 
 func stripRight(s string) string {
@@ -185,7 +194,13 @@ func cutDuration(s string) string {
 	}
 	rest = strings.TrimSuffix(rest, "m")
 	rest = stripRight(rest)
-	open := spanRight(rest, isDigit)
+	open := len(rest)
+	for open > 0 && rest[open-1] >= '0' && rest[open-1] <= '9' {
+		open--
+	}
+	if open > 0 && rest[open-1] >= utf8.RuneSelf {
+		open = spanRight(rest, isDigit)
+	}
 	if open == len(rest) || open == 0 || rest[open-1] != '(' {
 		return s
 	}
