@@ -9,7 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"os"
 	"strings"
 	"time"
 
@@ -20,11 +20,35 @@ import (
 
 // Engine is a builder and a sandbox that share an image store.
 type Engine struct {
-	Name    string
-	Info    docker.Info
+	Name    string // docker, podman or embedded
+	Why     string // it was taken, in words
+	Info    Info
 	Images  Store
 	Sandbox sandbox.Driver
 	Close   func() error
+
+	// Disk is what the embedded solver's images take, in words; nil for daemons,
+	// which tell it themselves.
+	Disk func() (string, error)
+
+	unenforced []string
+}
+
+// Info is what an engine says of itself.
+type Info struct {
+	Version       string
+	APIVersion    string // "" without a daemon
+	StorageDriver string
+	CgroupVersion string // "1", "2" or "none"
+	Runtime       string
+	Kernel        string
+	Architecture  string // as in x86_64 or amd64
+	CPUs          int
+	MemoryBytes   int64 // of the machine; 0 is unknown
+
+	// StateDir is where it keeps images and what sandboxes write: a path of this
+	// machine, never for a report; "" where it is on another one.
+	StateDir string
 }
 
 // Store is the engine's image store and solver.
@@ -33,23 +57,124 @@ type Store interface {
 	ImageEnv(ctx context.Context, ref string) ([]string, error)
 	RepoDigest(ctx context.Context, ref string) string
 	RemoveImages(ctx context.Context) (int, error)
+	// EachImage gives the images evalrun has built: the layer each is, what removing
+	// it would free, and when it was last used, as far as that is known.
+	EachImage(ctx context.Context, f func(id, name, kind string, bytes int64, used time.Time)) error
+	// RemoveImage removes one image; false is one that is in use, or gone.
+	RemoveImage(ctx context.Context, id string) (bool, error)
 }
 
-// Open connects to an engine. "docker" is the one there is; "auto" finds it.
-func Open(ctx context.Context, name string) (*Engine, error) {
-	if name != "docker" && name != "auto" {
-		return nil, fmt.Errorf("engine %q: want docker or auto", name)
+// Options say which engine, and how the embedded one is set up.
+type Options struct {
+	Name     string       // docker, podman, embedded, or auto
+	CacheDir string       // the embedded engine's state is below it
+	Runtime  string       // OCI runtime of the sandboxes; "" takes one
+	Budget   int64        // bytes the embedded engine's images may use; 0 leaves a tenth of the disk free
+	Say      func(string) // tells people what is waited for; may be nil
+}
+
+// names of the engines there are.
+const (
+	Auto     = "auto"
+	Docker   = "docker"
+	Podman   = "podman"
+	Embedded = "embedded"
+)
+
+// errRefused is of an engine that answers and cannot do what was asked: another one
+// must not be taken in silence.
+var errRefused = errors.New("the engine answers, and does not have what was asked for")
+
+// Open connects to the engine asked for. Auto takes a daemon that answers, and
+// else the embedded engine.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	switch o.Name {
+	case Docker:
+		return openDocker(ctx, o, "as asked")
+	case Podman:
+		return openPodman(ctx, o, "as asked")
+	case Embedded:
+		return openEmbedded(ctx, o, "as asked")
+	case Auto:
+	default:
+		return nil, fmt.Errorf("engine %q: want docker, podman, embedded or auto", o.Name)
 	}
+	e, dockerErr := openDocker(ctx, o, "its socket answers")
+	if dockerErr == nil || errors.Is(dockerErr, errRefused) {
+		return e, dockerErr
+	}
+	e, podmanErr := openPodman(ctx, o, "its socket answers")
+	if podmanErr == nil {
+		return e, nil
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	e, err := openEmbedded(ctx, o, dockerErr.Error())
+	if err != nil {
+		return nil, fmt.Errorf("no engine can be used here (see `evalrun doctor`):\n  docker: %w\n  podman: %w\n  embedded: %w", dockerErr, podmanErr, err)
+	}
+	return e, nil
+}
+
+// openDocker opens what DOCKER_HOST names, which may be Podman, too.
+func openDocker(ctx context.Context, o Options, why string) (*Engine, error) {
 	c, err := docker.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	info, err := c.Info(ctx)
-	if err != nil {
-		c.Close()
-		return nil, err
+	if c.Podman() {
+		return podmanEngine(ctx, o, c, why)
 	}
-	return &Engine{Name: "docker", Info: info, Images: c, Sandbox: c, Close: c.Close}, nil
+	return dockerEngine(ctx, o, c, why)
+}
+
+func dockerEngine(ctx context.Context, o Options, c *docker.Client, why string) (*Engine, error) {
+	if o.Runtime != "" {
+		if err := c.UseRuntime(ctx, o.Runtime); err != nil {
+			return nil, errors.Join(errRefused, err, c.Close())
+		}
+	}
+	i, err := c.Info(ctx)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	lease(o, c)
+	return &Engine{
+		Name: Docker, Why: why, Images: c, Sandbox: c, Close: c.Close, unenforced: c.Unenforced(i),
+		Info: Info{Version: i.Version, APIVersion: i.APIVersion, StorageDriver: i.StorageDriver, CgroupVersion: i.CgroupVersion, Runtime: i.Runtime,
+			Kernel: i.Kernel, Architecture: i.Architecture, CPUs: i.CPUs, MemoryBytes: i.MemoryBytes, StateDir: c.StateDir()},
+	}, nil
+}
+
+// NeedsNamespace reports whether the engine that would be opened needs this
+// process to be root in a namespace of its own first (see package rootless).
+func NeedsNamespace(ctx context.Context, name string) bool {
+	if os.Geteuid() == 0 {
+		return false
+	}
+	switch name {
+	case Embedded, Podman:
+		return true
+	case Docker, Auto:
+		if c, err := docker.Connect(ctx); err == nil {
+			c.Close()
+			return c.Podman()
+		}
+	}
+	return name == Auto
+}
+
+// String says in one line what the engine is and why it was taken.
+func (e *Engine) String() string {
+	parts := []string{e.Name, e.Info.Version, e.Info.StorageDriver, e.Info.Runtime}
+	var said []string
+	for _, p := range parts {
+		if p != "" {
+			said = append(said, p)
+		}
+	}
+	return fmt.Sprintf("%s (%s)", strings.Join(said, ", "), e.Why)
 }
 
 // Platform is what the engine's containers run on, as in "linux/amd64".
@@ -59,83 +184,4 @@ func (e *Engine) Platform() string {
 }
 
 // Unenforced are limits the engine cannot hold, in words.
-func (e *Engine) Unenforced() []string { return docker.Unenforced(e.Info) }
-
-// probe asks from inside what a sandbox can reach. Each line is one fact.
-const probe = `
-ifs=; while IFS=: read -r name rest; do [ -n "$rest" ] && ifs="$ifs $name"; done < /proc/net/dev
-echo "interfaces" $ifs
-routes=-1; while read -r _; do routes=$((routes + 1)); done < /proc/net/route
-echo "routes $routes"
-reach() { local said; said=$( (exec 3<>"/dev/tcp/$1/$2") 2>&1 && echo connected); said=${said%%$'\n'*}; echo "${said##*: }"; }
-echo "v4 $(reach 127.0.0.1 9)"
-echo "v6 $(reach ::1 9)"
-echo "out4 $(reach 192.0.2.1 53)"
-echo "out6 $(reach 2001:db8::1 53)"
-echo "metadata $(reach 169.254.169.254 80)"
-if ! command -v getent >/dev/null; then echo "dns untested"; elif getent hosts example.org >/dev/null 2>&1; then echo "dns answers"; else echo "dns none"; fi
-`
-
-// ProbeNetwork starts one sandbox of the image and proves from inside that
-// there is no way out and that loopback works. It returns the words for the
-// report, and an error when something can be reached.
-func (e *Engine) ProbeNetwork(ctx context.Context, image string) (words string, err error) {
-	box, err := e.Sandbox.Start(ctx, sandbox.Spec{
-		Image: image, Name: "probe", Labels: map[string]string{"evalrun.run": "probe"}, Expiry: time.Now().Add(10 * time.Minute),
-		Limits: sandbox.Limits{CPUs: 1, MemoryBytes: 256 << 20, Pids: 64},
-	})
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx))) }()
-	var out strings.Builder
-	res, err := box.Exec(ctx, sandbox.Command{
-		Argv: []string{"/bin/bash", "-c", probe}, Dir: "/", Env: []string{"LC_ALL=C"}, Output: &out, Timeout: time.Minute,
-	})
-	if err != nil {
-		return "", err
-	}
-	if res.ExitCode != 0 {
-		return "", fmt.Errorf("network probe: exit status %d: %s", res.ExitCode, strings.TrimSpace(out.String()))
-	}
-	return judgeProbe(out.String())
-}
-
-// noWayOut is what the kernel says when it has nowhere to send a packet to; the
-// last two where it does without IPv6.
-var noWayOut = []string{"Network is unreachable", "Address family not supported by protocol", "Cannot assign requested address"}
-
-func judgeProbe(text string) (string, error) {
-	facts := map[string]string{}
-	for _, line := range strings.Split(text, "\n") {
-		name, value, _ := strings.Cut(line, " ")
-		facts[name] = strings.TrimSpace(value)
-	}
-	var open []string
-	if facts["interfaces"] != "lo" {
-		open = append(open, "interfaces besides loopback: "+facts["interfaces"])
-	}
-	if facts["routes"] != "0" {
-		open = append(open, facts["routes"]+" routes")
-	}
-	for _, name := range []string{"out4", "out6", "metadata"} {
-		if !slices.Contains(noWayOut, facts[name]) {
-			open = append(open, name+": "+facts[name])
-		}
-	}
-	// Without a tool to ask with, that there is no route has to do.
-	if facts["dns"] != "none" && facts["dns"] != "untested" {
-		open = append(open, "names are resolved")
-	}
-	if len(open) > 0 {
-		return "", fmt.Errorf("network probe: the sandbox is not cut off: %s", strings.Join(open, "; "))
-	}
-	// A refused connection is an answer: the interface is up and nobody listens.
-	switch {
-	case facts["v4"] != "Connection refused":
-		return "", fmt.Errorf("network probe: loopback does not work: %s", facts["v4"])
-	case facts["v6"] != "Connection refused":
-		return "none (verified; no IPv6 loopback)", nil
-	}
-	return "none (verified)", nil
-}
+func (e *Engine) Unenforced() []string { return e.unenforced }

@@ -63,7 +63,7 @@ func TestJudgeProbe(t *testing.T) {
 // The probe's answers come from a real sandbox, and its sandbox goes.
 func TestProbeNetwork(t *testing.T) {
 	image := dockertest.Image(t)
-	e, err := Open(context.Background(), "auto")
+	e, err := Open(context.Background(), Options{Name: Auto})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestProbeNetwork(t *testing.T) {
 	if got, err := e.ProbeNetwork(context.Background(), image); err != nil || !strings.HasPrefix(got, "none (verified") {
 		t.Errorf("%q, %v", got, err)
 	}
-	if e.Name != "docker" || e.Info.Version == "" || len(e.Unenforced()) == 0 {
+	if e.Name != "docker" || e.Why == "" || e.Info.Version == "" || len(e.Unenforced()) == 0 {
 		t.Errorf("%+v", e)
 	}
 	if err := e.Images.(*docker.Client).HasBuildKit(context.Background()); err != nil {
@@ -100,7 +100,7 @@ func TestProbeFailures(t *testing.T) {
 }
 
 func TestOpenUnknown(t *testing.T) {
-	if _, err := Open(context.Background(), "podman-compose"); err == nil || !strings.Contains(err.Error(), `"podman-compose"`) {
+	if _, err := Open(context.Background(), Options{Name: "podman-compose"}); err == nil || !strings.Contains(err.Error(), `"podman-compose"`) {
 		t.Errorf("an engine that does not exist: %v", err)
 	}
 }

@@ -1,38 +1,34 @@
 package docker
 
 import (
-	"context"
+	"os/exec"
 	"testing"
 	"time"
 
-	"github.com/evalrun/evalrun/internal/sandbox"
 	"github.com/evalrun/evalrun/internal/sandbox/docker/dockertest"
+	"github.com/evalrun/evalrun/internal/sandbox/sandboxtest"
 )
 
 // BenchmarkSandbox is a sandbox from its start to its end, around one command.
 func BenchmarkSandbox(b *testing.B) {
 	image := dockertest.Image(b)
-	c := connect(b)
-	ctx := context.Background()
-	var start, exec, destroy time.Duration
+	sandboxtest.Bench(b, connect(b), image)
+}
+
+// BenchmarkDockerRun is what a shell script would do instead.
+func BenchmarkDockerRun(b *testing.B) {
+	image := dockertest.Image(b)
+	docker, err := exec.LookPath("docker")
+	if err != nil {
+		b.Skip("the docker command is not here: ", err)
+	}
+	var times []time.Duration
 	for b.Loop() {
-		t0 := time.Now()
-		s, err := c.Start(ctx, sandbox.Spec{Image: image, Limits: sandbox.Limits{CPUs: 1, MemoryBytes: 1 << 30, Pids: 100}, Expiry: time.Now().Add(time.Hour)})
-		if err != nil {
-			b.Fatal(err)
+		began := time.Now()
+		if out, err := exec.Command(docker, "run", "--rm", "--network", "none", image, "true").CombinedOutput(); err != nil {
+			b.Fatalf("%v\n%s", err, out)
 		}
-		t1 := time.Now()
-		res, err := s.Exec(ctx, sandbox.Command{Argv: []string{"true"}})
-		if err != nil || res.ExitCode != 0 {
-			b.Fatal(res, err)
-		}
-		t2 := time.Now()
-		if err := s.Destroy(ctx); err != nil {
-			b.Fatal(err)
-		}
-		start, exec, destroy = start+t1.Sub(t0), exec+t2.Sub(t1), destroy+time.Since(t2)
+		times = append(times, time.Since(began))
 	}
-	for name, d := range map[string]time.Duration{"start": start, "exec": exec, "destroy": destroy} {
-		b.ReportMetric(float64(d.Milliseconds())/float64(b.N), "ms-"+name+"/op")
-	}
+	sandboxtest.ReportMedian(b, times)
 }

@@ -2,8 +2,10 @@ package docker
 
 import (
 	"context"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 )
@@ -31,4 +33,37 @@ func (c *Client) RemoveImages(ctx context.Context) (int, error) {
 		}
 	}
 	return removed, nil
+}
+
+// EachImage gives the images evalrun has built: what removing one would free, and
+// when it was made. The daemon does not know when one was used.
+func (c *Client) EachImage(ctx context.Context, f func(id, name, kind string, bytes int64, used time.Time)) error {
+	usage, err := c.api.DiskUsage(ctx, types.DiskUsageOptions{Types: []types.DiskUsageObject{types.ImageObject}})
+	if err != nil {
+		return engineError("measure images", err)
+	}
+	for _, img := range usage.Images {
+		kind := img.Labels[labelKind]
+		if kind == "" {
+			continue
+		}
+		name := img.ID
+		if len(img.RepoTags) > 0 {
+			name = img.RepoTags[0]
+		}
+		f(img.ID, name, kind, img.Size-max(0, img.SharedSize), time.Unix(img.Created, 0))
+	}
+	return nil
+}
+
+// RemoveImage removes one image, unless something stands on it or runs in it.
+func (c *Client) RemoveImage(ctx context.Context, id string) (bool, error) {
+	_, err := c.api.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
+	switch {
+	case err == nil:
+		return true, nil
+	case cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err):
+		return false, nil
+	}
+	return false, engineError("remove image "+id, err)
 }

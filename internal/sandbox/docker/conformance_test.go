@@ -46,5 +46,7 @@ func TestConformance(t *testing.T) {
 		Count: c.containers,
 		// CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE
 		Capabilities: "00000000000004fb",
+		Daemon:       true,
+		Slow:         true,
 	})
 }

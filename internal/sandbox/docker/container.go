@@ -2,6 +2,7 @@ package docker
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,7 +22,9 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/go-units"
 
+	"github.com/evalrun/evalrun/internal/cause"
 	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/internal/sandbox/cgroup"
 )
 
 // Labels of every container evalrun makes.
@@ -29,17 +33,14 @@ const (
 	labelExpiry = "evalrun.expiry"
 )
 
-// Capabilities every sandbox keeps: what package managers and test suites run
-// by root use on their own files and processes, and nothing that reaches the
-// kernel or the network.
-var capabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID", "KILL", "NET_BIND_SERVICE"}
-
-// firstProcess names the loopback addresses, then sleeps for ever. As the first
+// firstProcess writes this machine's name as every distribution does and names the
+// loopback addresses, then sleeps for ever. As the first
 // of its process namespace it gets none of the signals sent from inside, so the
 // tests cannot end it. It ignores SIGCHLD, so that the kernel itself reaps what
 // the tests leave behind; where env cannot arrange that, a loop of waiting does.
 // A daemon's own init would pass SIGTERM on, and is not everywhere installed.
-const firstProcess = `printf '127.0.0.1\tlocalhost testbed\n::1\tlocalhost ip6-localhost ip6-loopback testbed\n' >/etc/hosts
+const firstProcess = `echo testbed >/etc/hostname
+printf '127.0.0.1\tlocalhost testbed\n::1\tlocalhost ip6-localhost ip6-loopback testbed\n' >/etc/hosts
 env --ignore-signal=CHLD true 2>/dev/null && exec env --ignore-signal=CHLD sleep infinity
 while :; do sleep 3600 & wait; done`
 
@@ -47,7 +48,10 @@ while :; do sleep 3600 & wait; done`
 type Sandbox struct {
 	c      *Client
 	id     string
+	user   string // of commands
 	limits sandbox.Limits
+	env    []string
+	copied int64 // what of the image is counted as written
 
 	ran  atomic.Bool                     // a process has run in it
 	told atomic.Pointer[<-chan struct{}] // closed when the end of the latest command is among the events
@@ -55,9 +59,12 @@ type Sandbox struct {
 	mu   sync.Mutex
 	seen sandbox.Usage
 
+	asking sync.Mutex
+	about  *container.InspectResponse // nil until the daemon was asked
+
 	looking   sync.Mutex
-	group     *cgroup // nil until it is looked up
-	elsewhere error   // why there is none to be found
+	group     *cgroup.Group // nil until it is looked up
+	elsewhere error         // why there is none to be found
 
 	destroy  sync.Mutex
 	finished bool
@@ -83,7 +90,8 @@ func (c *Client) start(ctx context.Context, spec sandbox.Spec, ipv6 bool) (*Sand
 		return nil, context.Cause(ctx)
 	}
 	config, host := c.containerConfig(spec, ipv6)
-	s := &Sandbox{c: c, limits: spec.Limits}
+	s := &Sandbox{c: c, user: spec.User, limits: spec.Limits, env: spec.Env}
+	s.limits.DiskBytes = 0 // until it is known what is not of its writing
 	// Once asked, the daemon makes the container even if nobody waits for its id,
 	// and then nobody could remove it.
 	err := c.ask(context.WithoutCancel(ctx), "create container", func(ctx context.Context) error {
@@ -98,11 +106,39 @@ func (c *Client) start(ctx context.Context, spec sandbox.Spec, ipv6 bool) (*Sand
 	err = c.ask(ctx, "start container", func(ctx context.Context) error {
 		return c.api.ContainerStart(ctx, s.id, container.StartOptions{})
 	})
+	if err == nil {
+		err = s.handOver(ctx, spec)
+	}
 	if err != nil {
 		// The caller has nothing to destroy yet, and ctx may be what ended it.
 		return nil, errors.Join(err, s.Destroy(context.WithoutCancel(ctx)))
 	}
 	return s, nil
+}
+
+// handOver gives the folders to the user that are to be the user's.
+func (s *Sandbox) handOver(ctx context.Context, spec sandbox.Spec) error {
+	if handover := spec.Handover(); handover != "" {
+		var said bytes.Buffer
+		cmd := sandbox.Command{Argv: []string{"/bin/sh", "-c", handover}, Dir: "/", Output: &said, Timeout: 10 * time.Minute}
+		res, err := s.exec(ctx, cmd, "")
+		if err != nil {
+			return err
+		}
+		if res.ExitCode != 0 {
+			return engineError("give folders to user "+spec.User, fmt.Errorf("exit code %d: %s", res.ExitCode, bytes.TrimSpace(said.Bytes())))
+		}
+		s.ran.Store(false)
+	}
+	if handedOver := spec.Handover() != "" || spec.ReadOnly && len(spec.Writable) > 0; handedOver && spec.Limits.DiskBytes > 0 {
+		// What was given away or copied is not of the sandbox's writing.
+		var err error
+		if s.copied, err = s.size(ctx); err != nil {
+			return err
+		}
+	}
+	s.limits.DiskBytes = spec.Limits.DiskBytes
+	return nil
 }
 
 func (c *Client) containerConfig(spec sandbox.Spec, ipv6 bool) (*container.Config, *container.HostConfig) {
@@ -113,17 +149,33 @@ func (c *Client) containerConfig(spec sandbox.Spec, ipv6 bool) (*container.Confi
 	host := &container.HostConfig{
 		NetworkMode: "none",
 		CapDrop:     []string{"ALL"},
-		CapAdd:      append(append([]string{}, capabilities...), spec.Capabilities...),
+		CapAdd:      slices.Concat(sandbox.Capabilities, spec.Capabilities),
 		SecurityOpt: []string{"no-new-privileges"},
 		LogConfig:   container.LogConfig{Type: "none"},
 		IpcMode:     "private",
+		Runtime:     c.runtime,
 		Resources: container.Resources{
-			NanoCPUs: int64(spec.Limits.CPUs * 1e9),
-			Memory:   spec.Limits.MemoryBytes,
+			NanoCPUs:          int64(spec.Limits.CPUs * 1e9),
+			CPUShares:         spec.Limits.CPUShares(),
+			Memory:            spec.Limits.MemoryBytes,
+			MemoryReservation: spec.Limits.MemoryReservation(),
 			// Equal to Memory: no swap on top.
 			MemorySwap: spec.Limits.MemoryBytes,
 			Ulimits:    []*container.Ulimit{{Name: "core", Soft: 0, Hard: 0}, {Name: "nofile", Soft: 10240, Hard: 10240}},
 		},
+	}
+	if c.podman {
+		forPodman(host)
+	}
+	config := &container.Config{
+		Image: spec.Image, Hostname: "testbed", User: "0:0", Env: spec.Env, Labels: labels,
+		Entrypoint: []string{"/bin/sh"}, Cmd: []string{"-c", firstProcess},
+		// The runtime makes an empty network with loopback by itself; the daemon's
+		// own handling of one doubles the time a start takes.
+		NetworkDisabled: true,
+	}
+	if spec.ReadOnly {
+		readOnly(config, host, spec)
 	}
 	if pids := spec.Limits.Pids; pids > 0 {
 		host.Resources.PidsLimit = &pids
@@ -138,30 +190,31 @@ func (c *Client) containerConfig(spec sandbox.Spec, ipv6 bool) (*container.Confi
 			"net.ipv6.conf.all.disable_ipv6": "0", "net.ipv6.conf.default.disable_ipv6": "0", "net.ipv6.conf.lo.disable_ipv6": "0",
 		}
 	}
-	return &container.Config{
-		Image: spec.Image, Hostname: "testbed", User: "0:0", Env: spec.Env, Labels: labels,
-		Entrypoint: []string{"/bin/sh"}, Cmd: []string{"-c", firstProcess},
-		// The runtime makes an empty network with loopback by itself; the daemon's
-		// own handling of one doubles the time a start takes.
-		NetworkDisabled: true,
-	}, host
+	return config, host
+}
+
+// readOnly leaves a container only the folders to write to that are meant for it.
+func readOnly(config *container.Config, host *container.HostConfig, spec sandbox.Spec) {
+	memory := "rw,nosuid,nodev,exec,mode=1777"
+	if n := spec.Limits.ScratchBytes(); n > 0 {
+		memory += fmt.Sprintf(",size=%d", n)
+	}
+	host.ReadonlyRootfs, host.Tmpfs = true, map[string]string{}
+	for _, dir := range sandbox.Scratch {
+		if dir != "/dev/shm" { // is one already
+			host.Tmpfs[dir] = memory
+		}
+	}
+	// Volumes without a name begin with what the image has there.
+	config.Volumes = map[string]struct{}{}
+	for _, dir := range spec.Writable {
+		config.Volumes[dir] = struct{}{}
+	}
 }
 
 // containerName makes a valid and unique name of a hint.
 func containerName(hint string) string {
-	var b strings.Builder
-	b.WriteString("evalrun-")
-	for _, r := range hint {
-		if b.Len() >= 80 {
-			break
-		}
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.-", r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteByte('_')
-		}
-	}
-	return fmt.Sprintf("%s-%016x", b.String(), rand.Uint64())
+	return fmt.Sprintf("%s-%016x", sandbox.ValidName(hint), rand.Uint64())
 }
 
 // Read implements sandbox.Sandbox.
@@ -235,7 +288,7 @@ func (s *Sandbox) fromKernel(ctx context.Context) (sandbox.Usage, error) {
 	if err := s.lookUp(ctx); err != nil {
 		return sandbox.Usage{}, err
 	}
-	return s.group.usage()
+	return s.group.Usage()
 }
 
 // lookUp finds the container's control groups, once.
@@ -245,23 +298,37 @@ func (s *Sandbox) lookUp(ctx context.Context) error {
 	if s.group != nil || s.elsewhere != nil {
 		return s.elsewhere
 	}
-	pid := 0
-	err := s.c.ask(ctx, "inspect container", func(ctx context.Context) error {
-		info, err := s.c.api.ContainerInspect(ctx, s.id)
-		if err == nil && info.State != nil {
-			pid = info.State.Pid
-		}
-		return err
-	})
+	info, err := s.inspect(ctx)
 	if err != nil {
 		return err
 	}
+	pid := 0
+	if info.ContainerJSONBase != nil && info.State != nil {
+		pid = info.State.Pid
+	}
 	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err == nil {
-		s.group, err = findCgroup(string(table), "/sys/fs/cgroup", s.id)
+		s.group, err = cgroup.Find(string(table), cgroup.Root, s.id)
 	}
 	s.elsewhere = err
 	return err
+}
+
+// inspect asks the daemon once for what does not change while the container runs.
+func (s *Sandbox) inspect(ctx context.Context) (*container.InspectResponse, error) {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if s.about != nil {
+		return s.about, nil
+	}
+	err := s.c.ask(ctx, "inspect container", func(ctx context.Context) error {
+		info, err := s.c.api.ContainerInspect(ctx, s.id)
+		if err == nil {
+			s.about = &info
+		}
+		return err
+	})
+	return s.about, err
 }
 
 // fromDaemon asks the daemon. Where it keeps no greatest memory use (cgroup v2),
@@ -344,14 +411,25 @@ func (c *Client) ask(ctx context.Context, op string, request func(context.Contex
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case bounded.Err() != nil:
-		err = fmt.Errorf("the daemon did not answer within %s", c.patience)
+		err = cause.As(cause.Timeout, fmt.Errorf("the daemon did not answer within %s", c.patience))
 	}
 	return engineError(op, err)
 }
 
 func engineError(op string, err error) error {
-	if strings.Contains(err.Error(), "is not running") {
+	if strings.Contains(err.Error(), "is not running") || strings.Contains(err.Error(), podmanNotRunning) {
 		err = fmt.Errorf("%w: %w", sandbox.ErrDead, err)
 	}
 	return &sandbox.EngineError{Op: "docker: " + op, Err: shortError(err)}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalrun/evalrun/internal/cause"
 	"github.com/evalrun/evalrun/internal/sandbox"
 	"github.com/evalrun/evalrun/internal/sandbox/docker/dockertest"
 )
@@ -44,15 +45,17 @@ func running(t *testing.T, b *Sandbox) <-chan error {
 	return ended
 }
 
-func await(t *testing.T, ended <-chan error) {
+func await(t *testing.T, ended <-chan error) error {
 	t.Helper()
 	select {
 	case err := <-ended:
 		if !isEngineError(err) || errors.Is(err, sandbox.ErrDead) {
 			t.Errorf("the error is %v, want an *EngineError that is not ErrDead", err)
 		}
+		return err
 	case <-time.After(time.Minute):
 		t.Fatal("the command hangs")
+		return nil
 	}
 }
 
@@ -64,12 +67,20 @@ func TestDaemonDies(t *testing.T) {
 	b := start(t, c, sandbox.Spec{Image: d.Image})
 	ended := running(t, b)
 	d.Kill()
-	await(t, ended)
-	if _, err := c.Start(context.Background(), sandbox.Spec{Image: d.Image}); !isEngineError(err) {
-		t.Errorf("Start: %v, want an *EngineError", err)
+	if err := await(t, ended); cause.Of(err) != cause.Engine {
+		t.Errorf("the command: %v (%s), want that the engine is gone", err, cause.Of(err))
 	}
-	if err := b.Destroy(context.Background()); !isEngineError(err) {
-		t.Errorf("Destroy: %v, want an *EngineError", err)
+	if _, err := c.Start(context.Background(), sandbox.Spec{Image: d.Image}); !isEngineError(err) || cause.Of(err) != cause.Engine {
+		t.Errorf("Start: %v (%s), want an *EngineError that says the engine is gone", err, cause.Of(err))
+	}
+	if err := b.Destroy(context.Background()); !isEngineError(err) || cause.Of(err) != cause.Engine {
+		t.Errorf("Destroy: %v (%s), want an *EngineError that says the engine is gone", err, cause.Of(err))
+	}
+	if _, _, err := c.Image(context.Background(), d.Image); cause.Of(err) != cause.Engine {
+		t.Errorf("Image: %v (%s), want that the engine is gone", err, cause.Of(err))
+	}
+	if err := c.Pull(context.Background(), "registry.example/x:1"); cause.Of(err) != cause.Engine {
+		t.Errorf("Pull: %v (%s), want that the engine is gone", err, cause.Of(err))
 	}
 	if _, err := c.Sweep(context.Background()); !isEngineError(err) {
 		t.Errorf("Sweep: %v, want an *EngineError", err)
@@ -89,8 +100,8 @@ func TestDaemonHangs(t *testing.T) {
 	d.Freeze()
 	await(t, ended)
 	ctx := context.Background()
-	if _, err := b.Exec(ctx, sandbox.Command{Argv: []string{"true"}}); !isEngineError(err) {
-		t.Errorf("Exec: %v, want an *EngineError", err)
+	if _, err := b.Exec(ctx, sandbox.Command{Argv: []string{"true"}}); !isEngineError(err) || cause.Of(err) != cause.Timeout {
+		t.Errorf("Exec: %v (%s), want an *EngineError that says it does not answer", err, cause.Of(err))
 	}
 	if _, err := b.Read(ctx, "/x", 1); !isEngineError(err) {
 		t.Errorf("Read: %v, want an *EngineError", err)

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,8 +12,10 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
 
 	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/internal/sandbox/layer"
 )
 
 const (
@@ -37,16 +40,21 @@ const (
 	wrapper = `exec "$@" 2>&1`
 	// Files come as a tar on standard input: the daemon's own copying starts two
 	// more processes and takes longer than many a command.
-	wrapperWithFiles = `tar -xmf - -C / 2>&1 || exit 125
+	// A failure is told by a first line that nothing else can know.
+	wrapperWithFiles = `mark=$1
+shift
+said=$(tar -xmf - -C / 2>&1) || { printf '%s\n%s\n' "$mark" "$said"; exit 125; }
 exec "$@" </dev/null 2>&1`
 )
 
 // execution is one command being run.
 type execution struct {
 	s      *Sandbox
+	user   string
 	cmd    sandbox.Command
 	id     string
 	output *output // nil until the process is attached
+	mark   string  // first line of the output when the files could not be written
 }
 
 // Exec implements sandbox.Sandbox.
@@ -54,6 +62,19 @@ func (s *Sandbox) Exec(parent context.Context, cmd sandbox.Command) (sandbox.Res
 	if len(cmd.Files) > 0 && len(cmd.Stdin) > 0 {
 		return sandbox.Result{ExitCode: -1}, errors.New("a command takes files or standard input, not both")
 	}
+	if s.user != "" && len(cmd.Files) > 0 {
+		// They are root's, the command is not.
+		put := cmd
+		put.Argv, put.Dir = []string{"true"}, "/"
+		if res, err := s.exec(parent, put, ""); err != nil || res.ExitCode != 0 {
+			return res, err
+		}
+		cmd.Files = nil
+	}
+	return s.exec(parent, cmd, s.user)
+}
+
+func (s *Sandbox) exec(parent context.Context, cmd sandbox.Command, user string) (sandbox.Result, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var sampling sync.WaitGroup
 	defer sampling.Wait()
@@ -64,7 +85,7 @@ func (s *Sandbox) Exec(parent context.Context, cmd sandbox.Command) (sandbox.Res
 	}
 	sampling.Go(func() { s.sample(ctx, cancel) })
 
-	e := &execution{s: s, cmd: cmd}
+	e := &execution{s: s, user: user, cmd: cmd}
 	start := time.Now()
 	code, err := e.run(ctx)
 	res := sandbox.Result{ExitCode: code, Elapsed: time.Since(start)}
@@ -75,6 +96,12 @@ func (s *Sandbox) Exec(parent context.Context, cmd sandbox.Command) (sandbox.Res
 		err = e.stop(ctx, &res)
 	} else if err == nil {
 		e.output.drain()
+		if said, _ := e.output.beginning(); e.mark != "" && code == sandbox.FilesFailed && strings.HasPrefix(said, e.mark) {
+			res.FilesFailed = true
+		}
+		if full := s.c.hostFull(); full != nil && code != 0 {
+			res.ExitCode, err = -1, full
+		}
 	}
 	if e.output != nil {
 		if cut := e.output.close(); err == nil {
@@ -111,12 +138,16 @@ func (e *execution) run(ctx context.Context) (int, error) {
 	if dir == "" {
 		dir = "/testbed"
 	}
-	script, input := wrapper, len(e.cmd.Stdin) > 0
+	argv, input := []string{"/bin/sh", "-c", wrapper, "sh"}, len(e.cmd.Stdin) > 0
 	if len(e.cmd.Files) > 0 {
-		script, input = wrapperWithFiles, true
+		e.mark = "evalrun-files-" + rand.Text()
+		argv, input = []string{"/bin/sh", "-c", wrapperWithFiles, "sh", e.mark}, true
+	}
+	if e.s.c.podman {
+		argv[2] = podmanWrapper(argv[2], e.s.env, e.cmd)
 	}
 	opts := container.ExecOptions{
-		Cmd: append([]string{"/bin/sh", "-c", script, "sh"}, e.cmd.Argv...), Env: e.cmd.Env, WorkingDir: dir,
+		Cmd: append(argv, e.cmd.Argv...), Env: e.cmd.Env, WorkingDir: dir, User: e.user,
 		AttachStdout: true, AttachStderr: true, AttachStdin: input,
 	}
 	err := e.s.c.ask(ctx, "create process", func(ctx context.Context) error {
@@ -136,6 +167,7 @@ func (e *execution) run(ctx context.Context) (int, error) {
 		return -1, err
 	}
 	e.output = newOutput(attached, e.cmd)
+	e.output.resets = e.s.c.podman
 	return e.wait(ctx)
 }
 
@@ -209,11 +241,11 @@ func (e *execution) exitCode(ctx context.Context, info container.ExecInspect) (i
 	switch {
 	case info.Pid == 0 && (info.ExitCode == 126 || info.ExitCode == 127):
 		e.output.drain()
-		if said, ok := e.output.beginning(); ok && strings.HasPrefix(said, "OCI runtime") {
+		if said, ok := e.output.beginning(); ok && (strings.HasPrefix(said, "OCI runtime") || e.s.c.podman && podmanNotStarted(said)) {
 			return -1, e.notStarted(ctx, said)
 		}
 	case info.ExitCode == 137 && e.s.died(ctx):
-		return -1, nil
+		return -1, e.s.removed(ctx)
 	}
 	e.s.ran.Store(true)
 	return info.ExitCode, nil
@@ -239,13 +271,37 @@ func gutted(said string) bool {
 	return strings.Contains(said, "chdir to cwd") || strings.Contains(said, `exec: "/bin/sh"`)
 }
 
+// removed is an error where somebody removes the container: nothing that runs inside
+// can. Being killed comes first, and the rest may take a moment.
+func (s *Sandbox) removed(ctx context.Context) error {
+	for range 10 {
+		gone := false
+		err := s.c.ask(ctx, "inspect container", func(ctx context.Context) error {
+			info, err := s.c.api.ContainerInspect(ctx, s.id)
+			gone = cerrdefs.IsNotFound(err) || err == nil && info.State != nil && (info.State.Status == "removing" || info.State.Dead)
+			return err
+		})
+		if gone {
+			return engineError("run command", errors.New("the container was removed from outside while the command ran"))
+		}
+		if err != nil {
+			return err
+		}
+		if wait(ctx, 50*time.Millisecond) != nil {
+			return nil // the run ends
+		}
+	}
+	return nil
+}
+
 // died reports whether the container has ended. The daemon may learn of its end
 // a little later than of the end of a process in it.
 func (s *Sandbox) died(ctx context.Context) bool {
 	if usage, err := s.Usage(ctx); err == nil && usage.OOMKills > 0 && usage.Pids > 0 {
 		return false // the process was killed for its memory, and the container lives
 	}
-	for range 5 {
+	patience := 5
+	for try := 0; try < patience; try++ {
 		dead := false
 		err := s.c.ask(ctx, "inspect container", func(ctx context.Context) error {
 			info, err := s.c.api.ContainerInspect(ctx, s.id)
@@ -254,6 +310,9 @@ func (s *Sandbox) died(ctx context.Context) bool {
 		})
 		if dead {
 			return true
+		}
+		if u, err := s.fromKernel(ctx); s.c.podman && (err != nil || u.Pids == 0) {
+			patience = podmanPatience // nothing runs in it, and Podman does not know yet
 		}
 		if err != nil || wait(ctx, 50*time.Millisecond) != nil {
 			return false
@@ -269,21 +328,59 @@ func (s *Sandbox) sample(ctx context.Context, stop func(error)) {
 	pause := sampleInterval
 	for wait(ctx, pause) == nil {
 		began := time.Now()
-		if s.limits.DiskBytes > 0 && s.size(ctx) > s.limits.DiskBytes {
-			stop(errDiskFull)
+		if s.limits.DiskBytes > 0 {
+			// What cannot be measured now may be the next time.
+			if n, err := s.size(ctx); err == nil {
+				n = max(0, n-s.copied)
+				s.mu.Lock()
+				s.seen.DiskBytes = max(s.seen.DiskBytes, n)
+				s.mu.Unlock()
+				if n > s.limits.DiskBytes {
+					stop(errDiskFull)
+					return
+				}
+			}
+		}
+		if full := s.c.hostFull(); full != nil {
+			stop(full)
 			return
 		}
 		s.measure(ctx, false)
-		// Measuring must not become the work: no more than a tenth of the time.
-		pause = max(sampleInterval, 10*time.Since(began))
+		// Measuring must not become the work, nor be put off for long.
+		pause = min(max(sampleInterval, 10*time.Since(began)), 10*sampleInterval)
 	}
 }
 
-// size is what the container has written to its own layer, or 0 if unknown.
-func (s *Sandbox) size(ctx context.Context) int64 {
-	sized, _, err := s.c.api.ContainerInspectWithRaw(ctx, s.id, true)
-	if err != nil || sized.SizeRw == nil {
-		return 0
+// size is what the container has in its own layer and volumes, these as far as they
+// can be seen.
+func (s *Sandbox) size(ctx context.Context) (int64, error) {
+	var n int64
+	var volumes []string
+	err := s.c.ask(ctx, "measure container", func(ctx context.Context) error {
+		sized, _, err := s.c.api.ContainerInspectWithRaw(ctx, s.id, true)
+		if err != nil {
+			return err
+		}
+		if sized.ContainerJSONBase == nil || sized.SizeRw == nil || *sized.SizeRw < 0 {
+			return errors.New("the daemon does not tell how much has been written")
+		}
+		n = *sized.SizeRw
+		for _, m := range sized.Mounts {
+			if m.Type == mount.TypeVolume {
+				volumes = append(volumes, m.Source)
+			}
+		}
+		return nil
+	})
+	if err != nil || !s.c.seesVolumes() {
+		return n, err
 	}
-	return *sized.SizeRw
+	for _, dir := range volumes {
+		taken, err := layer.Size(ctx, dir)
+		if err != nil {
+			return 0, engineError("measure volume", err)
+		}
+		n += taken
+	}
+	return n, nil
 }

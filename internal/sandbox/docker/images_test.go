@@ -3,7 +3,6 @@ package docker
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -23,100 +22,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/evalrun/evalrun/internal/pull"
 	"github.com/evalrun/evalrun/internal/sandbox/docker/dockertest"
 )
-
-func TestClassifyPull(t *testing.T) {
-	tests := []struct {
-		text string
-		want pullKind
-	}{
-		{"toomanyrequests: You have reached your pull rate limit. You may increase the limit by authenticating", pullLimited},
-		{"error parsing HTTP 429 response body: unexpected end of JSON input: \"\"", pullLimited},
-		{"received unexpected HTTP status: 429 Too Many Requests", pullLimited},
-		{"manifest for swebench/sweb.eval:latest not found: manifest unknown: manifest unknown", pullFinal},
-		{"manifest for x@sha256:aa429bb429cc not found: manifest unknown", pullFinal},
-		{"manifest for 127.0.0.1:429/x@sha256:429 not found", pullFinal},
-		{"pull access denied for x, repository does not exist or may require 'docker login'", pullFinal},
-		{"Head \"https://r/v2/x/manifests/l\": unauthorized: authentication required", pullFinal},
-		{"Get \"https://r/v2/x\": no basic auth credentials", pullFinal},
-		{"no matching manifest for linux/arm64 in the manifest list entries", pullFinal},
-		{"invalid reference format", pullFinal},
-		{"received unexpected HTTP status: 503 Service Unavailable", pullRetry},
-		{"net/http: TLS handshake timeout", pullRetry},
-		{"dial tcp: lookup r: no such host", pullRetry},
-		{"unexpected EOF", pullRetry},
-		{"read tcp 1.2.3.4:42900->5.6.7.8:443: connection reset by peer", pullRetry},
-	}
-	for _, tt := range tests {
-		if got := classifyPull(errors.New(tt.text)); got != tt.want {
-			t.Errorf("%q: %d, want %d", tt.text, got, tt.want)
-		}
-	}
-}
-
-// failures is a pull that fails in the given ways and then works.
-func failures(texts ...string) func() error {
-	return func() error {
-		if len(texts) == 0 {
-			return nil
-		}
-		err := errors.New(texts[0])
-		texts = texts[1:]
-		return err
-	}
-}
-
-func TestPullBackOff(t *testing.T) {
-	tests := []struct {
-		name  string
-		fails []string
-		waits []time.Duration // without the random part
-		err   string
-	}{
-		{name: "at once"},
-		{name: "broken connections", fails: []string{"EOF", "EOF", "EOF"}, waits: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
-		{name: "rate limit", fails: []string{"toomanyrequests", "toomanyrequests"}, waits: []time.Duration{time.Minute, 2 * time.Minute}},
-		{name: "mixed", fails: []string{"EOF", "HTTP 429", "EOF"}, waits: []time.Duration{time.Second, time.Minute, 2 * time.Second}},
-		{name: "missing", fails: []string{"manifest unknown", "never reached"}, err: "pull r (try 1 of 4): manifest unknown"},
-		{name: "refused", fails: []string{"unauthorized"}, err: "pull r (try 1 of 4): unauthorized; log in with `docker login` if the image is private"},
-		{name: "given up", fails: []string{"EOF", "EOF", "EOF", "EOF"}, waits: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, err: "pull r (try 4 of 4): EOF"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var waits []time.Duration
-			p := pullPolicy{tries: 4, first: time.Second, limited: time.Minute, wait: func(_ context.Context, d time.Duration) error {
-				waits = append(waits, d)
-				return nil
-			}}
-			err := p.run(context.Background(), "r", failures(tt.fails...))
-			if got := fmt.Sprint(err); tt.err == "" && err != nil || tt.err != "" && got != tt.err {
-				t.Errorf("error %q, want %q", got, tt.err)
-			}
-			if len(waits) != len(tt.waits) {
-				t.Fatalf("waited %v, want about %v", waits, tt.waits)
-			}
-			for i, d := range tt.waits {
-				if waits[i] < d || waits[i] > d+d/4+1 {
-					t.Errorf("wait %d is %v, want %v and up to a quarter more", i+1, waits[i], d)
-				}
-			}
-		})
-	}
-}
-
-func TestPullInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	stopped := errors.New("stopped")
-	p := pullPolicy{tries: 4, first: time.Hour, limited: time.Hour, wait: wait}
-	err := p.run(ctx, "r", func() error {
-		time.AfterFunc(10*time.Millisecond, func() { cancel(stopped) })
-		return errors.New("EOF")
-	})
-	if !errors.Is(err, stopped) {
-		t.Errorf("the error is %v, want the cause of the interruption", err)
-	}
-}
 
 // fakeRegistry is a registry on loopback whose answers about manifests can be
 // made to fail.
@@ -238,11 +146,11 @@ func TestPull(t *testing.T) {
 				ref += "x"
 			}
 			waits := 0
-			p := pullPolicy{tries: 4, first: time.Second, limited: time.Minute, wait: func(context.Context, time.Duration) error {
+			p := pull.Policy{Tries: 4, First: time.Second, Limited: time.Minute, Wait: func(context.Context, time.Duration) error {
 				waits++
 				return nil
 			}}
-			err := p.run(ctx, ref, func() error {
+			err := p.Run(ctx, ref, func() error {
 				fault := "" // the next of the list for each try; the daemon asks more than once
 				if waits < len(tt.faults) {
 					fault = tt.faults[waits]

@@ -2,11 +2,13 @@ package docker
 
 import (
 	"archive/tar"
+	"errors"
 	"io"
 	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/docker/docker/api/types"
@@ -24,6 +26,7 @@ const (
 
 // output carries a process's input and output between the daemon and a command.
 type output struct {
+	resets   bool // the daemon is one that ends output so
 	attached types.HijackedResponse
 	to       io.Writer
 	total    atomic.Int64
@@ -111,7 +114,8 @@ func (o *output) close() error {
 	if o.refused != nil {
 		return o.refused
 	}
-	if ended && o.cut != nil {
+	// Podman cuts the connection of a process that ends without reading its input.
+	if ended && o.cut != nil && !(o.resets && errors.Is(o.cut, syscall.ECONNRESET)) {
 		return engineError("read output", o.cut)
 	}
 	return nil

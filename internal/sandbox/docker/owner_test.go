@@ -74,7 +74,7 @@ func TestLeftBehind(t *testing.T) {
 		{"our own, expired", c.owner.String(), before, "running", false},
 		{"of a live process", other.String(), later, "running", false},
 		{"of a live process, exited", other.String(), later, "exited", false},
-		{"of a live process, expired", other.String(), before, "running", true},
+		{"of a live process, expired", other.String(), before, "running", false},
 		{"of a live process, without expiry", other.String(), "-62135596800", "running", false},
 		{"of a dead process", ended.String(), later, "running", true},
 		{"of a dead process, never started", ended.String(), later, "created", true},

@@ -40,31 +40,37 @@ func (c *Client) leftBehind(ct container.Summary, now time.Time) bool {
 	if label == c.owner.String() {
 		return false
 	}
+	o, ok := parseOwner(label)
+	if ok {
+		switch o.life() {
+		case alive:
+			return false // however long it takes: the clock may have been set, the machine asleep
+		case dead:
+			return true
+		}
+	}
+	if c.leases.held(label) {
+		return false
+	}
 	if expiry, err := strconv.ParseInt(ct.Labels[labelExpiry], 10, 64); err == nil && expiry > 0 && now.Unix() > expiry {
 		return true
 	}
-	o, ok := parseOwner(label)
-	if !ok {
-		return false
-	}
-	switch o.life() {
-	case dead:
-		return true
-	case unknown:
-		// Ours never end by themselves: this machine was started anew, or another
-		// one's run is about to remove it too.
-		return ct.State == container.StateExited || ct.State == container.StateDead
-	}
-	return false
+	// Ours never end by themselves: this machine was started anew, or another one's run
+	// is about to remove it too.
+	return ok && (ct.State == container.StateExited || ct.State == container.StateDead)
 }
 
 // Unenforced renders the limits the daemon cannot hold, in words.
-func Unenforced(info Info) []string {
+func (c *Client) Unenforced(info Info) []string {
 	var out []string
 	for _, w := range info.Warnings {
 		if strings.Contains(w, "No swap limit") || strings.Contains(w, "No memory limit") || strings.Contains(w, "No pids limit") || strings.Contains(w, "No cpu cfs") {
 			out = append(out, strings.TrimPrefix(w, "WARNING: "))
 		}
 	}
-	return append(out, fmt.Sprintf("disk: measured every %s while a command runs", sampleInterval))
+	out = append(out, fmt.Sprintf("disk: measured every %s while a command runs", sampleInterval))
+	if !c.seesVolumes() {
+		out = append(out, "disk: with a read-only root, what is written to the folders that stay writable is not measured: they are volumes of the daemon's, which cannot be read from here")
+	}
+	return out
 }

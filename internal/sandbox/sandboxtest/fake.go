@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ type Fake struct {
 	// OnExec answers a command. The time limit of the command ends its ctx; what
 	// it returns then does not matter.
 	OnExec func(ctx context.Context, box *FakeSandbox, cmd sandbox.Command) (sandbox.Result, error)
+	// OnRead answers Read; without it there are no files.
+	OnRead func(ctx context.Context, box *FakeSandbox, path string) ([]byte, error)
 	// OnUsage answers Usage.
 	OnUsage func(box *FakeSandbox) (sandbox.Usage, error)
 	// OnDestroy is asked before a sandbox goes; an error keeps it.
@@ -137,9 +140,12 @@ func (b *FakeSandbox) Exec(ctx context.Context, cmd sandbox.Command) (sandbox.Re
 	return res, err
 }
 
-// Read implements sandbox.Sandbox; there are no files.
-func (b *FakeSandbox) Read(_ context.Context, path string, _ int64) ([]byte, error) {
-	return nil, errors.New("the fake sandbox has no file " + path)
+// Read implements sandbox.Sandbox.
+func (b *FakeSandbox) Read(ctx context.Context, path string, _ int64) ([]byte, error) {
+	if b.fake.OnRead != nil {
+		return b.fake.OnRead(ctx, b, path)
+	}
+	return nil, &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
 }
 
 // Usage implements sandbox.Sandbox.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,9 @@ func (s *suite) files(t *testing.T) {
 	s.test(t, "LinksAreReplaced", sandbox.Limits{}, linksAreReplaced)
 	s.test(t, "Refused", sandbox.Limits{}, filesRefused)
 	s.test(t, "Read", sandbox.Limits{}, readFiles)
+	s.test(t, "Large", sandbox.Limits{}, large)
+	s.test(t, "Awkward", sandbox.Limits{}, awkward)
+	s.test(t, "Changed", sandbox.Limits{}, changed)
 }
 
 func byteForByte(t *testing.T, b *box) {
@@ -84,7 +88,7 @@ func filesRefused(t *testing.T, b *box) {
 	out, res := b.do(t, "echo ran", func(c *sandbox.Command) {
 		c.Files = []sandbox.File{{Path: "/etc/passwd/below", Mode: 0o644, Data: []byte("x")}}
 	})
-	if res.ExitCode != sandbox.FilesFailed || strings.Contains(out, "ran") || !strings.Contains(out, "passwd") {
+	if res.ExitCode != sandbox.FilesFailed || !res.FilesFailed || strings.Contains(out, "ran") || !strings.Contains(out, "passwd") {
 		t.Errorf("exit code %d, output %q; want %d, no run and a reason", res.ExitCode, out, sandbox.FilesFailed)
 	}
 	_, err := b.Exec(b.ctx, sandbox.Command{Argv: []string{"true"}, Stdin: []byte("x"), Files: []sandbox.File{{Path: "/x"}}})
@@ -113,4 +117,82 @@ func readFiles(t *testing.T, b *box) {
 	}
 }
 
+// large: more than any buffer holds, and much more than memory for a file with
+// nothing in it.
+func large(t *testing.T, b *box) {
+	size := 200 << 20
+	if testing.Short() {
+		size = 32 << 20
+	}
+	data := make([]byte, size)
+	rand.NewChaCha8([32]byte{2}).Read(data)
+	want := fmt.Sprintf("%x  /large\n", sha256.Sum256(data))
+	b.expect(t, want, "sha256sum /large", func(c *sandbox.Command) { c.Files = []sandbox.File{{Path: "/large", Mode: 0o644, Data: data}} })
+	if got, err := b.Read(b.ctx, "/large", int64(size)+1); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("Read: %d bytes, %v; want the %d that were put in", len(got), err, size)
+	}
+	b.do(t, "dd if=/dev/zero of=/sparse bs=1 count=1 seek=1T")
+	if got, err := b.Read(b.ctx, "/sparse", 10); err != nil || len(got) != 10 {
+		t.Errorf("Read of 10 bytes of a terabyte: %d, %v", len(got), err)
+	}
+}
+
+// awkward leaves behind what is hard to remove: that the sandbox can be destroyed
+// is the test.
+func awkward(t *testing.T, b *box) {
+	b.expect(t, "made\n", `
+/evalrun/probe deep /deep && mkdir -m 000 /closed && touch "/closed/a
+b" /-rf "/ " && ln -s / /closed/root && ln -s loop /loop && mkfifo /pipe &&
+mkdir /many && cd /many && seq 2000 | xargs touch && echo made`, withProbe(t))
+}
+
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// What was written is told from outside, even when it was written back.
+func changed(t *testing.T, b *box) {
+	w, ok := b.Sandbox.(interface {
+		Changed(ctx context.Context) ([]sandbox.Change, error)
+	})
+	if !ok {
+		t.Skip("the engine does not tell")
+	}
+	b.expect(t, "", "set -e; cat /bin/tar >/tmp/tar; cat /tmp/tar >/bin/tar; rm /tmp/tar /bin/sleep; echo x >/bin/new; mv /var /var2; ln -s /var2 /var; rm -r /testbed; mkdir /testbed; mkdir -p /srv/new")
+	list, err := w.Changed(t.Context())
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("what sandboxes write cannot be read here: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range list {
+		got = append(got, string(c.Kind)+" "+strings.Replace(c.Path, "/usr/bin/", "/bin/", 1)) // where one is the other
+	}
+	for _, want := range []string{"C /bin/tar", "D /bin/sleep", "A /bin/new", "C /var/", "D /testbed/"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not among %q", want, got)
+		}
+	}
+	for _, line := range []string{"C /bin/sh", "D /srv/new/", "D /srv/"} {
+		if slices.Contains(got, line) {
+			t.Errorf("%q, which is not so, is among %q", line, got)
+		}
+	}
+	b.expect(t, "", "echo x >/bin/new")
+	again, err := w.Changed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stamp(list, "/bin/new") == stamp(again, "/bin/new") || stamp(list, "/bin/tar") != stamp(again, "/bin/tar") {
+		t.Errorf("the stamps of /bin/new, written again, and /bin/tar, left alone: %q before, %q after", list, again)
+	}
+}
+
+func stamp(list []sandbox.Change, suffix string) string {
+	for _, c := range list {
+		if strings.HasSuffix(c.Path, suffix) {
+			return c.Stamp
+		}
+	}
+	return ""
+}

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +20,8 @@ func (s *suite) life(t *testing.T) {
 	t.Run("SweepLeavesLive", s.sweepLeavesLive)
 	t.Run("NoSuchImage", s.noSuchImage)
 	t.Run("StartCancelled", s.startCancelled)
-	t.Run("FiftyInARow", s.fiftyInARow)
+	t.Run("InARow", s.inARow)
+	t.Run("ManyAtOnce", s.manyAtOnce)
 }
 
 // none checks that as many sandboxes are there as before.
@@ -84,18 +89,88 @@ func (s *suite) startCancelled(t *testing.T) {
 	s.none(t, before)
 }
 
-func (s *suite) fiftyInARow(t *testing.T) {
-	before := s.opts.Count(t)
-	n := 50
-	if testing.Short() {
+// One sandbox after the other leaves nothing: no process, mount, control group or
+// file on the machine, and nothing in this process.
+func (s *suite) inARow(t *testing.T) {
+	n := 200
+	switch {
+	case testing.Short():
 		n = 5
+	case s.brief():
+		n = 30
 	}
-	for i := range n {
-		if err := s.once(fmt.Sprintf("echo %d", i), fmt.Sprintf("%d\n", i)); err != nil {
-			t.Fatalf("sandbox %d: %v", i, err)
+	row := func(from, to int) {
+		for i := from; i < to; i++ {
+			if err := s.once(fmt.Sprintf("sleep 1000 & echo %d", i), fmt.Sprintf("%d\n", i)); err != nil {
+				t.Fatalf("sandbox %d: %v", i, err)
+			}
 		}
 	}
+	before := s.opts.Count(t)
+	row(0, 3) // connections, pools and the like are there from now on
+	was := holdings(t)
+	row(3, n)
 	s.none(t, before)
+	now := holdings(t)
+	for name, count := range was {
+		// A few come and go with the runtime's own threads and idle connections.
+		if now[name] > count+3 {
+			t.Errorf("%s: %d after 3 sandboxes, %d after %d", name, count, now[name], n)
+		}
+	}
+	if s.opts.Leaks != nil {
+		if left := s.opts.Leaks(t); len(left) > 0 {
+			t.Errorf("left on the machine: %q", left)
+		}
+	}
+}
+
+// Sixty-four that are started in the same moment all work, and leave nothing.
+func (s *suite) manyAtOnce(t *testing.T) {
+	n := 64
+	if testing.Short() {
+		n = 8
+	}
+	before := s.opts.Count(t)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			if err := s.once(fmt.Sprintf("echo %d", i), fmt.Sprintf("%d\n", i)); err != nil {
+				t.Errorf("sandbox %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	s.none(t, before)
+	if s.opts.Leaks != nil {
+		if left := s.opts.Leaks(t); len(left) > 0 {
+			t.Errorf("left on the machine: %q", left)
+		}
+	}
+}
+
+// holdings counts what this process holds.
+func holdings(t *testing.T) map[string]int {
+	t.Helper()
+	count := func(pattern string) int {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	children := 0
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, path := range lists {
+		text, _ := os.ReadFile(path) // a thread may have ended
+		children += len(strings.Fields(string(text)))
+	}
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return map[string]int{
+		"open files": count("/proc/self/fd/*"), "goroutines": runtime.NumGoroutine(), "child processes": children, "MiB of memory": int(memory.HeapAlloc >> 20),
+	}
 }
 
 func (s *suite) once(script, want string) (err error) {

@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +12,22 @@ import (
 )
 
 func (s *suite) limits(t *testing.T) {
-	s.test(t, "ForkBomb", sandbox.Limits{Pids: 64, CPUs: 1}, s.forkBomb)
-	s.test(t, "FullOfProcesses", sandbox.Limits{Pids: 40}, fullOfProcesses)
-	s.test(t, "MemoryBomb", sandbox.Limits{MemoryBytes: 64 << 20}, memoryBomb)
-	s.test(t, "MemoryBombOfChild", sandbox.Limits{MemoryBytes: 64 << 20}, memoryBombOfChild)
+	bomb := sandbox.Limits{Pids: 64, CPUs: 1}
+	if s.opts.Watched {
+		// It may take all processes there are before it is seen: alone, then.
+		t.Run("ForkBomb", func(t *testing.T) { s.forkBomb(t, s.start(t, bomb)) })
+	} else {
+		s.test(t, "ForkBomb", bomb, s.forkBomb)
+	}
+	s.test(t, "FullOfProcesses", sandbox.Limits{Pids: 40}, s.fullOfProcesses)
+	s.test(t, "MemoryBomb", sandbox.Limits{MemoryBytes: 64 << 20}, s.memoryBomb)
+	s.test(t, "MemoryBombOfChild", sandbox.Limits{MemoryBytes: 64 << 20}, s.memoryBombOfChild)
 	s.test(t, "Disk", sandbox.Limits{DiskBytes: 64 << 20}, disk)
 	s.test(t, "OneBigFile", sandbox.Limits{DiskBytes: 64 << 20}, oneBigFile)
-	s.test(t, "Processor", sandbox.Limits{CPUs: 0.1}, processor)
+	if !s.opts.Watched {
+		s.test(t, "Processor", sandbox.Limits{CPUs: 0.1}, processor)
+		s.test(t, "Guaranteed", sandbox.Limits{CPUs: 2, CPUsGuaranteed: 0.5, MemoryBytes: 128 << 20, MemoryGuaranteedBytes: 32 << 20}, s.guaranteed)
+	}
 }
 
 func (s *suite) forkBomb(t *testing.T, b *box) {
@@ -25,14 +35,40 @@ func (s *suite) forkBomb(t *testing.T, b *box) {
 	if err != nil {
 		t.Fatalf("a fork bomb is no failure of the engine: %v", err)
 	}
+	if s.opts.Watched {
+		s.untilThereIsRoom(t)
+	}
 	// Whatever is left of it, the engine goes on.
 	s.start(t, sandbox.Limits{}).usable(t)
 }
 
+// untilThereIsRoom waits until the kernel has taken down the many processes of a bomb
+// that only a watchdog limits.
+func (s *suite) untilThereIsRoom(t *testing.T) {
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		b, err := s.driver.Start(t.Context(), s.spec(sandbox.Limits{}))
+		if err == nil {
+			err = b.Destroy(t.Context())
+		}
+		if err == nil || time.Since(began) > patience {
+			return
+		}
+		t.Log(err)
+	}
+}
+
 // What fills its sandbox with processes is to blame, not the engine; and the
 // sandbox outlives it.
-func fullOfProcesses(t *testing.T, b *box) {
+func (s *suite) fullOfProcesses(t *testing.T, b *box) {
 	b.do(t, "for i in $(seq 100); do sleep 1000 & done")
+	if s.opts.Watched {
+		_, _, err := b.try(b.ctx, "sleep 10")
+		if err == nil {
+			_, _, err = b.try(b.ctx, "true")
+		}
+		dead(t, err)
+		return
+	}
 	for range 3 {
 		if _, res, err := b.try(b.ctx, "true"); err != nil && !errors.Is(err, sandbox.ErrDead) {
 			t.Errorf("%+v, %v: an engine failure that is not ErrDead", res, err)
@@ -44,27 +80,27 @@ func fullOfProcesses(t *testing.T, b *box) {
 	}
 }
 
-func memoryBomb(t *testing.T, b *box) {
-	out, res := b.do(t, "exec /evalrun/probe eat 512", withProbe(t))
+func (s *suite) memoryBomb(t *testing.T, b *box) {
+	out, res := b.do(t, "exec /evalrun/probe eat 4096", withProbe(t))
 	if res.ExitCode != 128+9 || strings.Contains(out, "ate") {
 		t.Errorf("exit code %d, output %q; want it to be killed", res.ExitCode, out)
 	}
-	countsOOM(t, b)
+	s.countsOOM(t, b)
 }
 
-func memoryBombOfChild(t *testing.T, b *box) {
-	out, res := b.do(t, "/evalrun/probe eat 512; echo the child gave $?", withProbe(t))
+func (s *suite) memoryBombOfChild(t *testing.T, b *box) {
+	out, res := b.do(t, "/evalrun/probe eat 4096; echo the child gave $?", withProbe(t))
 	if res.ExitCode != 0 || !strings.HasSuffix(out, "the child gave 137\n") {
 		t.Errorf("exit code %d, output %q; want only the child to be killed", res.ExitCode, out)
 	}
-	countsOOM(t, b)
+	s.countsOOM(t, b)
 }
 
-func countsOOM(t *testing.T, b *box) {
+func (s *suite) countsOOM(t *testing.T, b *box) {
 	t.Helper()
 	// At once: a verdict may rest on it.
 	usage, err := b.Usage(b.ctx)
-	if err != nil || usage.OOMKills < 1 || usage.PeakMemoryBytes < 32<<20 || usage.PeakMemoryBytes > 65<<20 {
+	if err != nil || usage.OOMKills < 1 || usage.PeakMemoryBytes < 32<<20 || !s.opts.Watched && usage.PeakMemoryBytes > 65<<20 {
 		t.Errorf("%+v, error %v; want at least one kill and a peak close to 64 MiB", usage, err)
 	}
 	b.usable(t)
@@ -106,4 +142,25 @@ func processor(t *testing.T, b *box) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.Errorf("%+v; want processor time, and some of it held back", usage)
+}
+
+// What a sandbox is sure of is another thing than what it may have, and is larger
+// for one that is to have more. The kernel's own files say it, in either version.
+func (s *suite) guaranteed(t *testing.T, b *box) {
+	const (
+		processors = "cat /sys/fs/cgroup/cpu.weight 2>/dev/null || cat /sys/fs/cgroup/cpu/cpu.shares"
+		memory     = "cat /sys/fs/cgroup/memory.low 2>/dev/null || cat /sys/fs/cgroup/memory/memory.soft_limit_in_bytes"
+	)
+	b.expect(t, "33554432\n", memory)
+	more := s.start(t, sandbox.Limits{CPUs: 2, CPUsGuaranteed: 4}) // no more than it may have
+	var shares [2]int
+	for i, b := range []*box{b, more} {
+		out, _ := b.do(t, processors)
+		if _, err := fmt.Sscan(out, &shares[i]); err != nil {
+			t.Fatalf("%q: %v", out, err)
+		}
+	}
+	if shares[0] <= 0 || shares[1] <= shares[0] {
+		t.Errorf("half a processor has a share of %d, two have %d", shares[0], shares[1])
+	}
 }

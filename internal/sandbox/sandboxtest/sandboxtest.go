@@ -25,11 +25,24 @@ type Options struct {
 	// Capabilities is the mask of the capabilities a process has, as in the line
 	// CapEff of /proc/self/status.
 	Capabilities string
+	// Watched says that a watchdog stands in for the kernel's limits, and comes
+	// late; processors are not limited.
+	Watched bool
+	// Leaks lists what sandboxes of this process have left on the machine: mounts,
+	// control groups, processes. May be nil.
+	Leaks func(t testing.TB) []string
+	// Daemon says that sandboxes are children of a daemon that others started.
+	Daemon bool
+	// Slow engines get fewer exit codes and fewer sandboxes in a row, unless
+	// EVALRUN_CONFORMANCE is full.
+	Slow bool
 }
 
 // Run runs the suite. The image must have a shell, bash, tar and the usual small
 // tools, and a folder /testbed.
 func Run(t *testing.T, newDriver func(t *testing.T) sandbox.Driver, image string, opts Options) {
+	// What this process knows is nothing a sandbox may learn.
+	t.Setenv(secretName, "hunter2")
 	s := &suite{driver: newDriver(t), image: image, opts: opts}
 	for _, group := range []struct {
 		name string
@@ -40,10 +53,18 @@ func Run(t *testing.T, newDriver func(t *testing.T) sandbox.Driver, image string
 		{"Endings", (*suite).endings},
 		{"Limits", (*suite).limits},
 		{"Isolation", (*suite).isolation},
+		{"Surroundings", (*suite).surroundings},
 		{"Life", (*suite).life},
 	} {
 		t.Run(group.name, func(t *testing.T) { group.run(s, t) })
 	}
+}
+
+const secretName = "EVALRUN_TEST_SECRET"
+
+// brief reports whether to do less than all.
+func (s *suite) brief() bool {
+	return testing.Short() || s.opts.Slow && os.Getenv("EVALRUN_CONFORMANCE") != "full"
 }
 
 type suite struct {
@@ -72,9 +93,14 @@ func (s *suite) spec(limits sandbox.Limits) sandbox.Spec {
 
 func (s *suite) start(t *testing.T, limits sandbox.Limits) *box {
 	t.Helper()
+	return s.startSpec(t, s.spec(limits))
+}
+
+func (s *suite) startSpec(t *testing.T, spec sandbox.Spec) *box {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	b, err := s.driver.Start(ctx, s.spec(limits))
+	b, err := s.driver.Start(ctx, spec)
 	if err != nil {
 		t.Fatalf("Start: %v", err)
 	}
@@ -117,7 +143,7 @@ func (b *box) expect(t *testing.T, want, script string, edit ...func(*sandbox.Co
 	t.Helper()
 	out, res := b.do(t, script, edit...)
 	if out != want || res.ExitCode != 0 {
-		t.Errorf("%q printed %q and exited with %d, want %q and 0", script, clip(out), res.ExitCode, clip(want))
+		t.Errorf("%q printed %q and exited with %d, want %q and 0", clip(script), clip(out), res.ExitCode, clip(want))
 	}
 }
 
@@ -161,8 +187,8 @@ func dead(t *testing.T, err error) {
 }
 
 func clip(s string) string {
-	if len(s) > 500 {
-		return s[:500] + "…"
+	if len(s) > 300 {
+		return s[:300] + "…"
 	}
 	return s
 }
@@ -170,6 +196,11 @@ func clip(s string) string {
 // probe returns the program in the folder probe, as a file to put in.
 var probe = sync.OnceValues(func() (sandbox.File, error) {
 	f := sandbox.File{Path: "/evalrun/probe", Mode: 0o755}
+	if kept := os.Getenv("EVALRUN_TEST_PROBE"); kept != "" {
+		data, err := os.ReadFile(kept)
+		f.Data = data
+		return f, err
+	}
 	dir, err := os.MkdirTemp("", "evalrun-probe-")
 	if err != nil {
 		return f, err
@@ -184,6 +215,16 @@ var probe = sync.OnceValues(func() (sandbox.File, error) {
 	f.Data, err = os.ReadFile(path)
 	return f, err
 })
+
+// KeepProbe leaves the probe in a file, for a process that cannot compile it and is
+// told of it by EVALRUN_TEST_PROBE.
+func KeepProbe(path string) error {
+	f, err := probe()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, f.Data, 0o755)
+}
 
 // withProbe puts the probe in before the command.
 func withProbe(t *testing.T) func(*sandbox.Command) {

@@ -17,13 +17,15 @@ type Daemon struct {
 	Image string
 
 	dir  string
+	args []string
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
 // StartDaemon starts a daemon that touches no other and no network of this
-// machine. The test is skipped without root or without dockerd on this machine.
-func StartDaemon(t testing.TB) *Daemon {
+// machine, with further arguments. The test is skipped without root or without
+// dockerd on this machine.
+func StartDaemon(t testing.TB, args ...string) *Daemon {
 	t.Helper()
 	if _, err := exec.LookPath("dockerd"); err != nil {
 		t.Skip("a daemon of its own needs dockerd here: ", err)
@@ -36,7 +38,7 @@ func StartDaemon(t testing.TB) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Daemon{Host: "unix://" + filepath.Join(dir, "d.sock"), dir: dir}
+	d := &Daemon{Host: "unix://" + filepath.Join(dir, "d.sock"), dir: dir, args: args}
 	t.Cleanup(func() { d.cleanUp(t) })
 	d.Restart(t)
 	if d.Image, err = ImageAt(d.Host); err != nil {
@@ -58,8 +60,9 @@ func (d *Daemon) Restart(t testing.TB) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	d.cmd = exec.Command("dockerd", "--data-root", in("root"), "--exec-root", in("exec"), "-H", d.Host, "--pidfile", in("d.pid"),
-		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-masq=false", "--ip-forward=false")
+	args := []string{"--data-root", in("root"), "--exec-root", in("exec"), "-H", d.Host, "--pidfile", in("d.pid"),
+		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-masq=false", "--ip-forward=false"}
+	d.cmd = exec.Command("dockerd", append(args, d.args...)...)
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	// Its containerd is in the group too, so that nothing outlives the test. A
 	// network of its own, because a daemon told to have no bridge removes the one

@@ -58,6 +58,12 @@ func Image(t testing.TB) string {
 
 var rootfs = sync.OnceValues(rootFS)
 
+// RootFS is the tar of the image's root file system.
+func RootFS() ([]byte, error) { return rootfs() }
+
+// Env is what the image sets.
+var Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"}
+
 var importing sync.Mutex
 
 // ImageAt is Image for the daemon at an address.
@@ -74,8 +80,9 @@ func ImageAt(host string) (string, error) {
 	if _, err := call(host, http.MethodGet, "/images/"+ref+"/json", nil); err == nil {
 		return ref, nil
 	}
-	query := url.Values{"fromSrc": {"-"}, "repo": {repo}, "tag": {tag}, "changes": {
-		"ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin", "ENV HOME=/root", "LABEL evalrun.kind=test",
+	// Podman takes no tag beside the name.
+	query := url.Values{"fromSrc": {"-"}, "repo": {ref}, "changes": {
+		"ENV " + strings.Join(Env, " "), "LABEL evalrun.kind=test",
 	}}
 	answer, err := call(host, http.MethodPost, "/images/create?"+query.Encode(), bytes.NewReader(data))
 	if err != nil {

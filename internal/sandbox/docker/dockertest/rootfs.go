@@ -16,8 +16,8 @@ import (
 
 // tools are what tests and our own scripts call inside.
 var tools = []string{
-	"bash", "sh", "git", "patch", "tar", "sed", "grep", "find", "xargs", "setsid",
-	"[", "base64", "basename", "cat", "chmod", "cmp", "cp", "cut", "date", "dd", "dirname", "env", "false", "head", "id", "ln", "ls", "mkdir",
+	"bash", "sh", "git", "patch", "tar", "sed", "grep", "find", "xargs", "setsid", "mkfifo",
+	"[", "base64", "basename", "cat", "chmod", "chown", "cmp", "cp", "cut", "date", "dd", "dirname", "env", "false", "head", "id", "ln", "ls", "mkdir",
 	"mktemp", "mv", "printf", "pwd", "rm", "rmdir", "seq", "sha256sum", "sleep", "sort", "stat", "tail", "test", "touch", "tr", "true",
 	"uname", "uniq", "wc", "yes",
 }
@@ -47,14 +47,11 @@ func rootFS() ([]byte, error) {
 	if err := w.repository(); err != nil {
 		return nil, err
 	}
-	return buf.Bytes(), errorsOf(w)
-}
-
-func errorsOf(w *writer) error {
+	// The end of a tar is written when it is closed.
 	if err := w.Close(); w.err == nil {
 		w.err = err
 	}
-	return w.err
+	return buf.Bytes(), w.err
 }
 
 // writer is a tar writer that keeps its first error.

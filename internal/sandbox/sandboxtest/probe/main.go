@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -21,20 +23,67 @@ func main() {
 		if err := json.NewEncoder(os.Stdout).Encode(network()); err != nil {
 			fatal(err)
 		}
+	case len(os.Args) == 2 && os.Args[1] == "attempts":
+		if err := json.NewEncoder(os.Stdout).Encode(attempts()); err != nil {
+			fatal(err)
+		}
 	case len(os.Args) == 3 && os.Args[1] == "eat":
 		mib, err := strconv.Atoi(os.Args[2])
 		if err != nil {
 			fatal(err)
 		}
 		eat(mib)
+	case len(os.Args) == 3 && os.Args[1] == "deep":
+		if err := deep(os.Args[2]); err != nil {
+			fatal(err)
+		}
+	case len(os.Args) == 3 && os.Args[1] == "listen":
+		l, err := net.Listen("unix", "@"+os.Args[2])
+		if err != nil {
+			fatal(err)
+		}
+		for {
+			if c, err := l.Accept(); err == nil {
+				c.Close()
+			}
+		}
+	case len(os.Args) == 3 && os.Args[1] == "connect":
+		if _, err := net.Dial("unix", "@"+os.Args[2]); err != nil {
+			fatal(err)
+		}
 	default:
-		fatal(errors.New("usage: probe network | eat MIB"))
+		fatal(errors.New("usage: probe network | attempts | eat MIB | deep FOLDER | listen NAME | connect NAME"))
 	}
 }
 
 func fatal(err error) {
 	fmt.Fprintln(os.Stderr, "probe:", err)
 	os.Exit(1)
+}
+
+// deep makes a folder whose innermost has a path several times as long as the
+// system takes.
+func deep(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	name := strings.Repeat("d", 200)
+	for range 100 {
+		if err := syscall.Mkdir(name, 0o755); err != nil {
+			return err
+		}
+		if err := syscall.Chdir(name); err != nil {
+			return err
+		}
+	}
+	fd, err := syscall.Creat("file", 0o644)
+	if err != nil {
+		return err
+	}
+	return syscall.Close(fd)
 }
 
 // eat uses memory, page by page, and then says so.
@@ -67,6 +116,11 @@ func network() map[string]string {
 	}
 	facts["udp4"] = dial("udp", "192.0.2.1:53")
 	facts["udp6"] = dial("udp", "[2001:db8::1]:53")
+	facts["metadata udp"] = dial("udp", "169.254.169.254:53")
+	facts["resolver udp"] = dial("udp", "8.8.8.8:53")
+	facts["multicast"] = dial("udp", "224.0.0.251:5353")
+	facts["broadcast"] = dial("udp", "255.255.255.255:67")
+	facts["new route"] = newRoute()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	_, err = net.DefaultResolver.LookupHost(ctx, "example.org")
@@ -74,6 +128,7 @@ func network() map[string]string {
 	_, err = net.DefaultResolver.LookupHost(ctx, "localhost")
 	facts["localhost"] = text(err)
 	facts["raw"] = raw(syscall.AF_INET, syscall.SOCK_RAW, syscall.IPPROTO_ICMP)
+	facts["raw6"] = raw(syscall.AF_INET6, syscall.SOCK_RAW, syscall.IPPROTO_ICMPV6)
 	facts["packet"] = raw(syscall.AF_PACKET, syscall.SOCK_RAW, 0x0300)
 	facts["loopback4"] = echo("127.0.0.1:0")
 	facts["loopback6"] = echo("[::1]:0")
@@ -102,6 +157,38 @@ func raw(domain, kind, protocol int) string {
 		syscall.Close(fd)
 	}
 	return text(err)
+}
+
+// newRoute asks the kernel for a default route through loopback.
+func newRoute() string {
+	fd, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW, syscall.NETLINK_ROUTE)
+	if err != nil {
+		return err.Error()
+	}
+	defer syscall.Close(fd)
+	// nlmsghdr, rtmsg, and the attribute that names interface 1.
+	request := make([]byte, 36)
+	order := binary.NativeEndian
+	order.PutUint32(request[0:], uint32(len(request)))
+	order.PutUint16(request[4:], syscall.RTM_NEWROUTE)
+	order.PutUint16(request[6:], syscall.NLM_F_REQUEST|syscall.NLM_F_ACK|syscall.NLM_F_CREATE)
+	request[16] = syscall.AF_INET
+	request[20], request[21], request[22], request[23] = syscall.RT_TABLE_MAIN, syscall.RTPROT_STATIC, syscall.RT_SCOPE_LINK, syscall.RTN_UNICAST
+	order.PutUint16(request[28:], 8)
+	order.PutUint16(request[30:], syscall.RTA_OIF)
+	order.PutUint32(request[32:], 1)
+	if err := syscall.Sendto(fd, request, 0, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
+		return err.Error()
+	}
+	answer := make([]byte, 4096)
+	n, _, err := syscall.Recvfrom(fd, answer, 0)
+	if err != nil || n < 20 {
+		return fmt.Sprint("no answer: ", err)
+	}
+	if code := int32(order.Uint32(answer[16:])); code != 0 {
+		return syscall.Errno(-code).Error()
+	}
+	return ""
 }
 
 // echo sends a byte to itself.

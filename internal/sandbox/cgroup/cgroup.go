@@ -1,4 +1,9 @@
-package docker
+// Package cgroup reads from the kernel what a container uses: memory, processor
+// time, processes, out-of-memory kills, under cgroup v1 and v2.
+//
+// It must not know engines; it is told a name that is in the path of the
+// container's groups.
+package cgroup
 
 import (
 	"fmt"
@@ -10,19 +15,20 @@ import (
 	"github.com/evalrun/evalrun/internal/sandbox"
 )
 
-// cgroup reads what a container uses straight from the kernel, where the daemon
-// runs on this machine: the daemon itself takes up to a second to answer, knows
-// no greatest memory use under cgroup v2, and tells of out-of-memory kills by
-// events that may be late.
-type cgroup struct {
+// Root is where the control groups of a machine are mounted.
+const Root = "/sys/fs/cgroup"
+
+// Group is the control groups of one container.
+type Group struct {
 	memory, cpu, cpuacct, pids string // folders; all the same under v2
 	unified                    bool
 }
 
-// findCgroup looks up the control groups of a container's first process in a
-// /proc/<pid>/cgroup of this machine. The container's id must be in them: the
-// process may be one of another machine, and its number mean another one here.
-func findCgroup(table, root, container string) (*cgroup, error) {
+// Find looks up the control groups of a container's first process in its table,
+// a /proc/<pid>/cgroup of this machine. The container's name must be in their
+// paths: the process may be one of another machine, and its number mean another
+// one here.
+func Find(table, root, container string) (*Group, error) {
 	folders := map[string]string{}
 	for line := range strings.Lines(table) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -33,9 +39,9 @@ func findCgroup(table, root, container string) (*cgroup, error) {
 			folders[controller] = filepath.Join(root, controller, fields[2])
 		}
 	}
-	g := &cgroup{memory: folders["memory"], cpu: folders["cpu"], cpuacct: folders["cpuacct"], pids: folders["pids"]}
+	g := &Group{memory: folders["memory"], cpu: folders["cpu"], cpuacct: folders["cpuacct"], pids: folders["pids"]}
 	if all, ok := folders[""]; ok && g.memory == "" {
-		g = &cgroup{memory: all, cpu: all, cpuacct: all, pids: all, unified: true}
+		g = &Group{memory: all, cpu: all, cpuacct: all, pids: all, unified: true}
 	}
 	if g.memory == "" || g.cpu == "" || g.cpuacct == "" || g.pids == "" {
 		return nil, fmt.Errorf("no control groups of container %.12s on this machine", container)
@@ -43,8 +49,8 @@ func findCgroup(table, root, container string) (*cgroup, error) {
 	return g, nil
 }
 
-// usage reads what there is to read. It fails once the container has ended.
-func (g *cgroup) usage() (sandbox.Usage, error) {
+// Usage reads what there is to read. It fails once the container has ended.
+func (g *Group) Usage() (sandbox.Usage, error) {
 	var r reader
 	var u sandbox.Usage
 	u.Pids = r.number(g.pids, "pids.current")

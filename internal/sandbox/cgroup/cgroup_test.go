@@ -1,4 +1,4 @@
-package docker
+package cgroup
 
 import (
 	"os"
@@ -65,14 +65,14 @@ func TestCgroup(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
 			write(t, root, tt.files)
-			g, err := findCgroup(tt.table, root, someID)
+			g, err := Find(tt.table, root, someID)
 			if (err != nil) != tt.none {
 				t.Fatalf("%+v, %v", g, err)
 			}
 			if tt.none {
 				return
 			}
-			got, err := g.usage()
+			got, err := g.Usage()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestCgroup(t *testing.T) {
 			if err := os.RemoveAll(root); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := g.usage(); err == nil {
+			if got, err := g.Usage(); err == nil {
 				t.Errorf("of a container that has ended: %+v", got)
 			}
 		})

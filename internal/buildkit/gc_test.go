@@ -1,0 +1,88 @@
+package buildkit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+// Over the budget build cache goes first, then the image used longest ago; one in
+// use stays whatever it takes.
+func TestCollect(t *testing.T) {
+	k := newKit(t)
+	b := k.open(nil)
+	ctx := context.Background()
+	k.mustBuild(b, run(k.base(), "true"), "evalrun/base:1")
+	for i := range 4 {
+		k.mustBuild(b, run(on("evalrun/base:1"), fmt.Sprintf("dd if=/dev/urandom of=/big bs=1M count=20 2>/dev/null; echo %d >/n", i)), fmt.Sprintf("evalrun/i:%d", i))
+	}
+	held, err := b.Root(ctx, "evalrun/i:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Release()
+	// The oldest is in use; the next two are old, the last one is not.
+	for i := range 3 {
+		img, err := b.images.find(fmt.Sprintf("evalrun/i:%d", i))
+		if err != nil || img == nil {
+			t.Fatal(err)
+		}
+		old := time.Now().Add(time.Duration(i-10) * time.Hour)
+		if err := os.Chtimes(b.images.lock(img.Digest).Path(), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, done, err := b.use(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	used := func() int64 {
+		n, err := d.used(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	there := func() (refs string) {
+		for i := range 4 {
+			if img, err := b.images.find(fmt.Sprintf("evalrun/i:%d", i)); err != nil {
+				t.Fatal(err)
+			} else if img != nil {
+				refs += fmt.Sprint(i)
+			}
+		}
+		return refs
+	}
+	before := used()
+	// The tar the base came from is build cache: bigger than what must go.
+	if err := d.shrink(ctx, before-(1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if got := there(); got != "0123" || used() >= before {
+		t.Errorf("build cache goes first: images %s, %d bytes of %d", got, used(), before)
+	}
+	if err := d.shrink(ctx, used()-(1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if got := there(); got != "023" {
+		t.Errorf("a little over the budget: images %s are left, want 023", got)
+	}
+	if err := d.shrink(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := there(); got != "03" {
+		t.Errorf("far over the budget: images %s are left, want those in use and just asked for", got)
+	}
+	for _, i := range []int{0, 3} {
+		if got := k.read(b, fmt.Sprintf("evalrun/i:%d", i), "n"); got != fmt.Sprintf("%d\n", i) {
+			t.Errorf("image %d: %q", i, got)
+		}
+	}
+	// What went is built again.
+	if what := k.mustBuild(b, run(on("evalrun/i:3"), "echo more >>/n"), "evalrun/j:1"); !what.ranRun() {
+		t.Errorf("%+v", what)
+	}
+}
