@@ -17,7 +17,7 @@ import (
 
 // Revision is the revision of the layer definitions. It is part of every key:
 // raising it rebuilds all images, so it changes only when the built content does.
-const Revision = 3
+const Revision = 4
 
 // Kind names one of the three layers.
 type Kind string
@@ -64,8 +64,11 @@ type EnvSpec struct {
 	// FromConda says that Requirements were a conda file's: a package pip cannot
 	// install is left out and reported, where else it would fail the build.
 	FromConda bool
-	Commands  []string
-	Vars      []string // NAME=value, set for everything above this layer
+	// AsOf is the date packages without a pinned version are held to; "" takes the
+	// newest.
+	AsOf     string
+	Commands []string
+	Vars     []string // NAME=value, set for everything above this layer
 	// Deviations say, in words, where this environment differs from the pinned
 	// one. They are reported with every attempt that used it.
 	Deviations []string
@@ -82,11 +85,15 @@ type PythonSpec struct {
 
 // Key names the layer.
 func (s EnvSpec) Key() string {
-	return cache.NewKey("env").Int("revision", Revision).
+	key := cache.NewKey("env").Int("revision", Revision).
 		String("base", s.Base.Key()).String("language", s.Language).String("version", s.Version).
 		String("python", s.Python.Have).String("from", s.Python.From).String("interpreter", s.Python.Digest).
 		Strings("apt", s.Apt).Strings("pip", s.Pip).Strings("late", s.PipLate).
-		String("requirements", s.Requirements).Bool("conda", s.FromConda).Strings("commands", s.Commands).Strings("vars", s.Vars).Sum()
+		String("requirements", s.Requirements).Bool("conda", s.FromConda).Strings("commands", s.Commands).Strings("vars", s.Vars)
+	if s.AsOf != "" {
+		key.String("as-of", s.AsOf)
+	}
+	return key.Sum()
 }
 
 // InstanceSpec is the instance layer: the checkout at base_commit and the
@@ -101,10 +108,16 @@ type InstanceSpec struct {
 	Mirror     string
 	PreInstall []string
 	Install    []string
+	// Build are the steps that are run again before the tests. One that fails here
+	// fails the image, unless Test, the test command, passes without it.
+	Build []string
+	Test  string
 	// Warmup is the test command, run once at base_commit with the network on and
 	// its result ignored: some tools fetch what they need only when tests run.
 	Warmup     string
 	Dockerfile string // built by BuildKit's Dockerfile frontend instead of the layers when set
+	// AsOf is the same as an environment's, for what the install step takes.
+	AsOf string
 	// Submodules are the repositories pinned in the tree at base_commit, those
 	// that cannot be had included.
 	Submodules []mirror.Submodule
@@ -118,11 +131,15 @@ func (s InstanceSpec) Key() string {
 	key := cache.NewKey("instance").Int("revision", Revision).
 		String("env", s.Env.Key()).String("repo", s.Repo).String("commit", s.BaseCommit).
 		Strings("pre", s.PreInstall).Strings("install", s.Install).
+		Strings("build", s.Build).String("test", s.Test).
 		String("warmup", s.Warmup).String("dockerfile", s.Dockerfile)
 	// Which submodules there are follows from the commit; which of them could be
 	// had does not.
 	if have := checkedOut("", s.Submodules); len(have) > 0 {
 		key.Strings("submodules", have)
+	}
+	if s.AsOf != "" {
+		key.String("as-of", s.AsOf)
 	}
 	return key.Sum()
 }

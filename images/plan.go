@@ -7,19 +7,16 @@ type Plan struct {
 	Bases     map[string]BaseSpec
 	Envs      map[string]EnvSpec
 	Instances map[string]InstanceSpec
-	// ByInstance maps an instance id to the key of its image.
-	ByInstance map[string]string
 }
 
 // NewPlan de-duplicates the layers of the given instances.
 func NewPlan(specs []InstanceSpec) *Plan {
 	p := &Plan{
 		Bases: map[string]BaseSpec{}, Envs: map[string]EnvSpec{},
-		Instances: map[string]InstanceSpec{}, ByInstance: map[string]string{},
+		Instances: map[string]InstanceSpec{},
 	}
 	for _, s := range specs {
 		key := s.Key()
-		p.ByInstance[s.InstanceID] = key
 		if _, ok := p.Instances[key]; ok {
 			continue
 		}

@@ -28,6 +28,7 @@ type Resolver struct {
 	Interpreters string // folder of interpreters, or ""
 	HostSuite    string // suite of this machine; interpreters only work on the same one
 	Nearest      bool   // take the nearest interpreter when the pinned one cannot be had
+	AsOfCommit   bool   // hold Python packages without a pinned version to the day of the commit
 	Mirrors      mirror.Set
 	Memo         string // folder that remembers digests of interpreters between runs, or ""
 
@@ -43,7 +44,10 @@ var warmedUp = map[string]bool{"java": true, "rust": true}
 func (r *Resolver) Resolve(ctx context.Context, inst *datasets.Instance, recipe *datasets.Recipe) (InstanceSpec, error) {
 	spec := InstanceSpec{
 		InstanceID: inst.ID, Repo: inst.Repo, BaseCommit: inst.BaseCommit,
-		PreInstall: recipe.PreInstall, Install: recipe.Install, Dockerfile: inst.Dockerfile,
+		PreInstall: recipe.PreInstall, Install: recipe.Install, Build: recipe.Build, Dockerfile: inst.Dockerfile,
+	}
+	if len(spec.Build) > 0 {
+		spec.Test = strings.TrimSpace(recipe.Evaluation.Prelude + "\n" + recipe.Evaluation.Test)
 	}
 	if warmedUp[recipe.Environment.Language] {
 		e := recipe.Evaluation
@@ -57,15 +61,30 @@ func (r *Resolver) Resolve(ctx context.Context, inst *datasets.Instance, recipe 
 		return spec, err
 	}
 	spec.Mirror = repository
-	if spec.Dockerfile != "" {
-		return spec, nil
-	}
 	if spec.Submodules, err = r.Mirrors.Submodules(ctx, inst.Repo, repository, inst.BaseCommit); err != nil {
 		return spec, err
 	}
-	spec.Deviations = missingSubmodules("", spec.Submodules)
+	spec.Deviations = foldMissing(missingSubmodules("", spec.Submodules))
+	if spec.Dockerfile != "" {
+		return spec, nil
+	}
+	if r.AsOfCommit && recipe.Environment.Language == "py" && len(spec.Install) > 0 {
+		if spec.AsOf, err = mirror.Date(ctx, repository, inst.BaseCommit); err != nil {
+			return spec, err
+		}
+	}
 	spec.Env, err = r.environment(ctx, repository, inst, recipe.Environment)
 	return spec, err
+}
+
+// foldMissing makes one line of many: a project can have a hundred submodules its
+// tests do not read.
+func foldMissing(missing []string) []string {
+	const single = 3
+	if len(missing) <= single {
+		return missing
+	}
+	return append(missing[:1:1], fmt.Sprintf("nor are %d more submodules", len(missing)-1))
 }
 
 func missingSubmodules(parent string, submodules []mirror.Submodule) []string {
@@ -258,6 +277,12 @@ func (r *Resolver) requirements(ctx context.Context, repository string, inst *da
 	commit := e.RequirementCommit
 	if commit == "" {
 		commit = inst.BaseCommit
+	}
+	if r.AsOfCommit && len(e.RequirementFiles)+len(e.EnvironmentFiles) > 0 {
+		var err error
+		if spec.AsOf, err = mirror.Date(ctx, repository, commit); err != nil {
+			return err
+		}
 	}
 	show := func(path string) ([]byte, error) { return mirror.Show(ctx, repository, commit, path) }
 	for _, path := range e.RequirementFiles {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,6 +144,27 @@ func TestResolve(t *testing.T) {
 		t.Errorf("deviations of the checkout: %q", s.Deviations)
 	}
 
+	if s.AsOf != "" || s.Env.AsOf != "" {
+		t.Errorf("held to %q, %q unasked", s.AsOf, s.Env.AsOf)
+	}
+	r.AsOfCommit = true
+	held, err := resolve(datasets.Environment{Language: "py", RequirementFiles: []string{"reqs/dev.txt"}})
+	if err != nil || !strings.HasSuffix(held.AsOf, "Z") || held.Env.AsOf != held.AsOf {
+		t.Errorf("held to %q, %q: %v", held.AsOf, held.Env.AsOf, err)
+	}
+	if held, err := resolve(datasets.Environment{Language: "py", Pip: []string{"x==1"}}); err != nil || held.Env.AsOf != "" {
+		t.Errorf("an environment of pins is held to %q: %v", held.Env.AsOf, err)
+	}
+	r.AsOfCommit = false
+	if s.Build != nil || s.Test != "" {
+		t.Errorf("no build step, yet %q and the test command %q", s.Build, s.Test)
+	}
+	built, err := r.Resolve(context.Background(), inst, &datasets.Recipe{
+		Environment: datasets.Environment{Language: "js"}, Build: []string{"b"}, Evaluation: datasets.Evaluation{Prelude: "cd /testbed", Test: "jest"}})
+	if err != nil || len(built.Build) != 1 || built.Test != "cd /testbed\njest" {
+		t.Errorf("build %q, test %q: %v", built.Build, built.Test, err)
+	}
+
 	s, err = resolve(datasets.Environment{Language: "py", EnvironmentFiles: []string{"environment.yml"}})
 	if err != nil || s.Env.Requirements != "numpy==1.2.*" || len(s.Env.Deviations) != 2 || !strings.HasSuffix(s.Env.Deviations[1], ": cdms2") || !s.Env.FromConda {
 		t.Errorf("conda file: %+v, %v", s.Env, err)
@@ -218,6 +240,16 @@ func TestDebianTools(t *testing.T) {
 		}
 		if err != nil || source.Ref != test.source || first != test.packages || deviation != test.deviation {
 			t.Errorf("%s: %s %v %q, %v", test.name, source, packages, deviation, err)
+		}
+	}
+}
+
+func TestFoldMissing(t *testing.T) {
+	for n, want := range map[int][]string{
+		0: {}, 1: {"a"}, 3: {"a", "b", "c"}, 5: {"a", "nor are 4 more submodules"},
+	} {
+		if got := foldMissing(strings.Split("abcdefgh", "")[:n]); !slices.Equal(got, want) {
+			t.Errorf("of %d: %q, want %q", n, got, want)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // scripts is the digest of the layers' scripts at a revision.
 var scripts = map[int64]string{
-	3: "cd940b0efa228f88ecfae7c00ae04733bad7024d80eaa1f50430386f568f98ab",
+	4: "715a29e1f2dfedaaeb6a1709a32c2d9780a31222c4e215029128fa45df5ad162",
 }
 
 // A layer whose script changed is another layer, though no key says so by itself.
@@ -24,6 +24,9 @@ func TestRevisionFollowsTheScripts(t *testing.T) {
 			t.Fatalf("%s: %v, %v", pattern, files, err)
 		}
 		for _, f := range files {
+			if f == "instance/scrub.sh" {
+				continue // has a key of its own
+			}
 			data, err := os.ReadFile(f)
 			if err != nil {
 				t.Fatal(err)

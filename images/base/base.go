@@ -21,6 +21,9 @@ import (
 //go:embed setup.sh
 var setup string
 
+//go:embed truststore.sh
+var truststore string
+
 // RootFSName is the name under which the folder of the root file system tar is
 // offered to the solver, and RootFSFile the tar's name in it.
 const (
@@ -80,6 +83,8 @@ var Settings = map[string]string{
 	"evalrun-apt":     "/run/evalrun/apt.conf",     // points apt at the next one
 	"evalrun-sources": "/run/evalrun/sources.list", // package mirrors of the base's suite
 	"evalrun-condarc": "/run/evalrun/condarc",      // channels of conda
+
+	"evalrun-composer": "/run/evalrun/composer.json", // repositories of Composer
 }
 
 // Both outputs through one pipe: an error would else be shown before, or after,
@@ -91,6 +96,11 @@ if [ -f /run/evalrun/ca.crt ]; then
   for n in SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GIT_SSL_CAINFO NODE_EXTRA_CA_CERTS CARGO_HTTP_CAINFO; do export $n=/run/evalrun/ca.crt; done
 fi
 if [ -f /run/evalrun/apt.conf ]; then export APT_CONFIG=/run/evalrun/apt.conf; fi
+if [ -f /run/evalrun/composer.json ]; then
+  mkdir -p /dev/shm/composer
+  cp /run/evalrun/composer.json /dev/shm/composer/config.json
+  export COMPOSER_HOME=/dev/shm/composer
+fi
 `
 
 // Run adds one build step: a bash script that may use the network, sees the
@@ -101,7 +111,7 @@ func Run(s llb.State, script, name string, opts ...llb.RunOption) llb.State {
 
 func runOptions(script, name string) []llb.RunOption {
 	opts := []llb.RunOption{
-		llb.Args([]string{"/bin/bash", "-c", prologue + script}),
+		llb.Args([]string{"/bin/bash", "-c", prologue + truststore + script}),
 		llb.WithCustomName(name),
 		llb.AddMount("/root/.cache/pip", llb.Scratch(), llb.AsPersistentCacheDir("evalrun-pip", llb.CacheMountShared)),
 	}

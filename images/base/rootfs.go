@@ -53,7 +53,7 @@ func Materialize(ctx context.Context, source images.Source, dir, aptMirror strin
 	}
 	defer unlock()
 	if fs, ok := stored(home); ok {
-		return fs, nil
+		return fs.withoutDevices()
 	}
 	making()
 	// Of an earlier call that was ended half way.
@@ -91,7 +91,7 @@ func Materialize(ctx context.Context, source images.Source, dir, aptMirror strin
 	if !ok {
 		return RootFS{}, fmt.Errorf("base %s: the root file system in %s was changed while it was made", source, home)
 	}
-	return fs, nil
+	return fs.withoutDevices()
 }
 
 // partFile is a root file system that is not whole yet. The ending tells

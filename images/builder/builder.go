@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,11 +31,14 @@ import (
 
 // Engine is what the builder needs of an engine.
 type Engine interface {
-	// BuildKit returns a client of the engine's solver.
-	BuildKit(ctx context.Context) (*client.Client, error)
+	// BuildKit returns a client of the engine's solver, for one build: the engine
+	// may keep the solver to itself until done is called.
+	BuildKit(ctx context.Context) (c *client.Client, done func(), err error)
 	// Image returns the digest of an image in the engine's store, and false when
 	// there is none.
 	Image(ctx context.Context, ref string) (digest string, ok bool, err error)
+	// ImageLabels returns the labels of an image in the engine's store.
+	ImageLabels(ctx context.Context, ref string) (map[string]string, error)
 	// ResolvesImages reports whether the solver finds images of that store by
 	// name. A layer then stands on the image below it, and not on its recipe: what
 	// was built once is not built again when the solver's cache is gone.
@@ -84,14 +88,8 @@ type Builder struct {
 
 	mu      sync.Mutex
 	flights map[string]*flight
+	failed  map[string]int         // flights of a key that failed of what passes
 	rootfs  map[string]base.RootFS // by digest
-}
-
-type flight struct {
-	done        chan struct{}
-	image       Image
-	err         error
-	interrupted bool
 }
 
 // New returns a Builder.
@@ -101,7 +99,7 @@ func New(o Options) *Builder {
 	}
 	return &Builder{
 		o: o, slots: semaphore.NewWeighted(int64(max(1, o.Parallel))),
-		flights: map[string]*flight{}, rootfs: map[string]base.RootFS{},
+		flights: map[string]*flight{}, failed: map[string]int{}, rootfs: map[string]base.RootFS{},
 	}
 }
 
@@ -155,9 +153,24 @@ func (b *Builder) Instance(ctx context.Context, spec images.InstanceSpec) (Image
 		}
 	}
 	img, err := b.instance(ctx, spec)
+	if err != nil {
+		return img, err
+	}
+	labels, err := b.o.Engine.ImageLabels(ctx, img.Ref)
+	if err != nil {
+		return img, err
+	}
 	img.Env = instance.ConfigEnv(spec)
-	img.Deviations = append(append([]string{}, spec.Env.Deviations...), spec.Deviations...)
-	return img, err
+	img.Deviations = slices.Concat(spec.Env.Deviations, spec.Deviations, lines(labels[deviationsLabel]))
+	return img, nil
+}
+
+// deviationsLabel holds what the steps of an image wrote into
+// instance.Deviations, one deviation a line.
+const deviationsLabel = "evalrun.deviations"
+
+func lines(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
 }
 
 func (b *Builder) base(ctx context.Context, spec images.BaseSpec) (Image, error) {
@@ -246,6 +259,19 @@ func (b *Builder) instance(ctx context.Context, spec images.InstanceSpec) (Image
 	})
 }
 
+// Scrub makes an image in which nothing after base_commit can be read of one that
+// was made elsewhere and is in the engine's store. env is its environment.
+func (b *Builder) Scrub(ctx context.Context, ref, digest string, env []string) (Image, error) {
+	if !b.o.Engine.ResolvesImages() {
+		return Image{}, errors.New("this engine's solver does not find images of its store by name, which scrubbing needs")
+	}
+	return b.layer(ctx, images.Instance, instance.ScrubKey(digest), "scrubbed "+ref, func(t *task) error {
+		t.state = instance.Scrub(llb.Image(ref, llb.ResolveModePreferLocal))
+		t.env, t.workdir, t.elsewhere = env, "/testbed", true
+		return nil
+	})
+}
+
 // mountBase offers the root file system the base is made from.
 func (b *Builder) mountBase(t *task, spec images.BaseSpec) error {
 	fs, ok := b.rootFS(spec)
@@ -285,6 +311,8 @@ type task struct {
 	sources string
 	mounts  map[string]fsutil.FS
 	cleanup []string
+
+	elsewhere bool // of an image made elsewhere, whose steps wrote nothing down
 
 	frontend      string            // "" for LLB
 	frontendAttrs map[string]string // for the Dockerfile frontend
@@ -386,41 +414,8 @@ func (b *Builder) stored(ctx context.Context, key, ref string, entry images.Lock
 	return Image{Ref: ref, Digest: digest}, true, b.o.Lock.Record(key, entry)
 }
 
-// once runs f for a key a single time; everyone who asks gets its result, a
-// failure included: a broken environment must not be built once per instance.
-// Only an interrupted build is no verdict on the layer: whoever waited for it
-// and was not interrupted starts it anew.
-func (b *Builder) once(ctx context.Context, key string, f func() (Image, error)) (Image, error) {
-	for {
-		b.mu.Lock()
-		fl, ok := b.flights[key]
-		if !ok {
-			fl = &flight{done: make(chan struct{})}
-			b.flights[key] = fl
-		}
-		b.mu.Unlock()
-		if !ok {
-			fl.image, fl.err = f()
-			if fl.interrupted = fl.err != nil && ctx.Err() != nil; fl.interrupted {
-				b.mu.Lock()
-				delete(b.flights, key)
-				b.mu.Unlock()
-			}
-			close(fl.done)
-			return fl.image, fl.err
-		}
-		select {
-		case <-fl.done:
-			if !fl.interrupted {
-				return fl.image, fl.err
-			}
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
-			return Image{}, context.Cause(ctx)
-		}
-	}
-}
+// mostPassing is how often a layer may fail of what passes before that is remembered.
+const mostPassing = 3
 
 // Error is a failed build. Its text ends with the end of the build's log.
 type Error struct {

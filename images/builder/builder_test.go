@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/evalrun/evalrun/images"
+	"github.com/evalrun/evalrun/internal/cause"
 )
 
 // fakeEngine is a store without a solver.
@@ -28,9 +29,9 @@ type fakeEngine struct {
 
 var errNoSolver = errors.New("no solver here")
 
-func (e *fakeEngine) BuildKit(context.Context) (*client.Client, error) {
+func (e *fakeEngine) BuildKit(context.Context) (*client.Client, func(), error) {
 	e.solves.Add(1)
-	return nil, errNoSolver
+	return nil, nil, errNoSolver
 }
 
 func (e *fakeEngine) Image(_ context.Context, ref string) (string, bool, error) {
@@ -48,8 +49,9 @@ func (e *fakeEngine) Pull(_ context.Context, ref string) error {
 	return nil
 }
 
-func (e *fakeEngine) ResolvesImages() bool { return true }
-func (e *fakeEngine) Exporter() string     { return "moby" }
+func (e *fakeEngine) ImageLabels(context.Context, string) (map[string]string, error) { return nil, nil }
+func (e *fakeEngine) ResolvesImages() bool                                           { return true }
+func (e *fakeEngine) Exporter() string                                               { return "moby" }
 
 func fakeBuilder(t *testing.T, e *fakeEngine, frozen bool) *Builder {
 	t.Helper()
@@ -104,6 +106,31 @@ func TestStoredImagesAreNotBuilt(t *testing.T) {
 	}
 }
 
+// An image that was removed is looked for again, others are not.
+func TestForget(t *testing.T) {
+	s := spec()
+	e := &fakeEngine{images: stored(s)}
+	b := fakeBuilder(t, e, false)
+	digest := func() string {
+		t.Helper()
+		img, err := b.Instance(context.Background(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return img.Digest
+	}
+	first := digest()
+	e.images[images.Reference(images.Instance, s.Key())] = "sha256:again"
+	b.Forget("sha256:another")
+	if got := digest(); got != first {
+		t.Errorf("with another one gone: %s", got)
+	}
+	b.Forget(first)
+	if got := digest(); got != "sha256:again" {
+		t.Errorf("when it is gone: %s", got)
+	}
+}
+
 // A layer that fails fails once, whoever asks for it.
 func TestFailureIsRememberedPerRun(t *testing.T) {
 	e := &fakeEngine{images: map[string]string{}}
@@ -123,6 +150,38 @@ func TestFailureIsRememberedPerRun(t *testing.T) {
 	wg.Wait()
 	if n := e.solves.Load(); n != 1 {
 		t.Errorf("%d solves, want one", n)
+	}
+}
+
+// What passes is not remembered as the layer's failure: the next that asks tries again,
+// for ever where the engine is gone, and a few times otherwise.
+func TestPassingFailures(t *testing.T) {
+	for c, want := range map[cause.Cause]int{cause.Unknown: 1, cause.Image: 1, cause.Timeout: 3, cause.Disk: 3, cause.Memory: 3, cause.Network: 3, cause.Engine: 10} {
+		b, tries := fakeBuilder(t, &fakeEngine{}, false), 0
+		for range 10 {
+			_, err := b.once(t.Context(), "k", func() (Image, error) {
+				tries++
+				return Image{}, &Error{Kind: images.Env, Err: cause.As(c, errors.New("boom"))}
+			})
+			if err == nil {
+				t.Fatalf("%s: no error", c)
+			}
+		}
+		if tries != want {
+			t.Errorf("%s: tried %d times, want %d", c, tries, want)
+		}
+	}
+	b := fakeBuilder(t, &fakeEngine{}, false)
+	for i := range 3 {
+		img, err := b.once(t.Context(), "k", func() (Image, error) {
+			if i == 0 {
+				return Image{}, cause.As(cause.Timeout, errors.New("slow"))
+			}
+			return Image{Ref: fmt.Sprint("built by ", i)}, nil
+		})
+		if want := i > 0; (err == nil) != want || want && img.Ref != "built by 1" {
+			t.Errorf("call %d: %+v, %v", i, img, err)
+		}
 	}
 }
 
@@ -292,10 +351,10 @@ func TestBuildLogKeepsTheEndOfTheFailedStep(t *testing.T) {
 }
 
 func TestSecrets(t *testing.T) {
-	s := Settings{Env: []string{"PIP_INDEX_URL=https://user:pa'ss@x/simple", "EMPTY="}, CA: []byte("cert"), CondaRC: []byte("channels: []")}
+	s := Settings{Env: []string{"PIP_INDEX_URL=https://user:pa'ss@x/simple", "EMPTY="}, CA: []byte("cert"), CondaRC: []byte("channels: []"), Composer: []byte("{}")}
 	got := s.secrets("deb https://mirror.example/debian bookworm main\n")
 	for name, want := range map[string]string{
-		"evalrun-env": "PIP_INDEX_URL='https://user:pa'\\''ss@x/simple'\nEMPTY=''\n", "evalrun-ca": "cert", "evalrun-condarc": "channels: []",
+		"evalrun-env": "PIP_INDEX_URL='https://user:pa'\\''ss@x/simple'\nEMPTY=''\n", "evalrun-ca": "cert", "evalrun-condarc": "channels: []", "evalrun-composer": "{}",
 		"evalrun-sources": "deb https://mirror.example/debian bookworm main\n",
 	} {
 		if string(got[name]) != want {
@@ -313,20 +372,20 @@ func TestSecrets(t *testing.T) {
 func TestHostSettings(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
-	for _, name := range append([]string{"PIP_FIND_LINKS", "SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "PIP_CONFIG_FILE"}, passed...) {
+	for _, name := range append([]string{"PIP_FIND_LINKS", "SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "PIP_CONFIG_FILE", "COMPOSER_HOME"}, passed...) {
 		t.Setenv(name, "")
 	}
 	ca := filepath.Join(home, "ca.pem")
 	conf := filepath.Join(home, ".config", "pip", "pip.conf")
-	if err := os.MkdirAll(filepath.Dir(conf), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	for name, text := range map[string]string{
 		ca:                              "CERTIFICATE",
 		conf:                            "[global]\nindex-url = https://from.conf/simple\ncert = /somewhere/ca.pem\ntimeout=7\n[freeze]\ntimeout=9\n",
 		filepath.Join(home, ".condarc"): "channels: [x]",
+
+		filepath.Join(home, ".composer", "config.json"): `{"home": 1}`,
+		filepath.Join(home, "own", "config.json"):       `{"home": 2}`,
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -348,6 +407,13 @@ func TestHostSettings(t *testing.T) {
 	}
 	if string(s.CA) != "CERTIFICATE" || string(s.CondaRC) != "channels: [x]" {
 		t.Errorf("CA %q, condarc %q", s.CA, s.CondaRC)
+	}
+	if string(s.Composer) != `{"home": 1}` {
+		t.Errorf("Composer's configuration %q", s.Composer)
+	}
+	t.Setenv("COMPOSER_HOME", filepath.Join(home, "own"))
+	if s := HostSettings(); string(s.Composer) != `{"home": 2}` {
+		t.Errorf("Composer's configuration at COMPOSER_HOME %q", s.Composer)
 	}
 	// The environment goes before pip's files.
 	t.Setenv("PIP_INDEX_URL", "https://from.env/simple")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -259,16 +260,44 @@ func TestSettingsStayOutOfImages(t *testing.T) {
 	})
 }
 
+// What a step notes is known of the image, also to those who only find it.
+func TestDeviationsOfTheSteps(t *testing.T) {
+	k := newKit(t)
+	b := k.builder(nil)
+	spec := k.spec(b, k.commit("one"))
+	spec.Deviations = []string{"known before"}
+	spec.Install = []string{"echo 'a deviation: it'\\''s \"odd\"' >> /opt/evalrun/deviations.txt"}
+	spec.Build, spec.Test = []string{"echo " + k.nonce, "exit 3"}, "test -f a.txt"
+	want := []string{"known before", `a deviation: it's "odd"`, "a build step failed with exit code 3 while the image was made; the tests pass at base_commit without it"}
+	if img := k.build(b, spec); !slices.Equal(img.Deviations, want) {
+		t.Errorf("deviations %q, want %q", img.Deviations, want)
+	}
+	if img := k.build(k.builder(nil), spec); !slices.Equal(img.Deviations, want) {
+		t.Errorf("of the image in the store: %q, want %q", img.Deviations, want)
+	}
+	spec.Test = "test -f b.txt"
+	_, err := b.Instance(context.Background(), spec)
+	var failed *builder.Error
+	if !errors.As(err, &failed) || !strings.Contains(failed.Tail, k.nonce) || !strings.Contains(failed.Step, "without a failed build") {
+		t.Errorf("a build the tests need: %v", err)
+	}
+}
+
 func TestDockerfileRow(t *testing.T) {
 	k := newKit(t)
 	base := k.commit("one")
 	later := k.commit("two")
-	b := k.builder(nil)
+	b := k.builder(func(o *builder.Options) { o.Settings.Env = []string{"no_proxy=of-this-machine", "PIP_PROXY=other"} })
 	spec := images.InstanceSpec{
 		InstanceID: "o__n-own", Repo: "o/n", BaseCommit: base, Mirror: filepath.Join(k.repo, ".git"),
-		Dockerfile: "FROM " + k.base + "\nCOPY repository /testbed\nWORKDIR /testbed\nENV OWN=" + k.nonce + "\nRUN git checkout -q --force --detach HEAD && test -f a.txt\n",
+		Dockerfile: "FROM " + k.base + "\nCOPY repository /testbed\nWORKDIR /testbed\nENV OWN=" + k.nonce + "\nRUN git checkout -q --force --detach HEAD && test -f a.txt\n" +
+			// Proxies are there for the steps only.
+			"RUN test \"$no_proxy\" = of-this-machine && test -z \"$PIP_PROXY\"\n",
 	}
 	img := k.build(b, spec)
+	if text := k.run("docker", "history", "--no-trunc", img.Ref) + k.run("docker", "image", "inspect", img.Ref); strings.Contains(text, "of-this-machine\"") {
+		t.Errorf("the proxy is in the image:\n%s", text)
+	}
 	if out := k.inside(img, "cat a.txt; echo; git rev-parse HEAD; echo $OWN; git cat-file -e "+later+" 2>/dev/null && echo leak || true"); out != "one\n"+base+"\n"+k.nonce {
 		t.Errorf("inside: %s", out)
 	}
@@ -306,7 +335,7 @@ func TestSubmoduleInTheImage(t *testing.T) {
 	spec.Submodules = subs
 	img := k.build(b, spec)
 	// What official scripts do, without network.
-	out := k.inside(img, "git submodule update --init && cat 'vendor/my lib/a.txt' 'vendor/my lib/in/a.txt' && git status --porcelain && git -C 'vendor/my lib' log --format=%H")
+	out := k.inside(img, "git submodule update --init >/dev/null 2>&1 && cat 'vendor/my lib/a.txt' 'vendor/my lib/in/a.txt' && git status --porcelain && git -C 'vendor/my lib' log --format=%H")
 	if !strings.HasSuffix(out, "libraryinner"+pinned) {
 		t.Errorf("inside: %q", out)
 	}
@@ -337,5 +366,37 @@ func TestRootFSBase(t *testing.T) {
 				t.Errorf("inside: %s", out)
 			}
 		})
+	}
+}
+
+// An image made elsewhere brings the fix in its history. Scrubbed, it does not.
+func TestScrub(t *testing.T) {
+	k := newKit(t)
+	base := k.commit("one")
+	later := k.commit("two")
+	b := k.builder(nil)
+	ref := "evalrun/test-leaky:" + k.nonce
+	context := t.TempDir()
+	k.git("clone", "-q", "--no-hardlinks", k.repo, filepath.Join(context, "repository"))
+	recipe := "FROM " + k.base + "\nCOPY repository /testbed\nENV OWN=kept\nRUN cd /testbed && git checkout -q " + base + " && echo changed >>a.txt\n"
+	if err := os.WriteFile(filepath.Join(context, "Dockerfile"), []byte(recipe), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	k.run("env", "DOCKER_BUILDKIT=0", "docker", "build", "-q", "--network", "none", "-t", ref, context)
+	t.Cleanup(func() { k.run("docker", "rmi", "-f", ref) })
+	digest, ok, err := k.engine.Image(t.Context(), ref)
+	if err != nil || !ok {
+		t.Fatal(err)
+	}
+	look := "cd /testbed; cat a.txt; git rev-parse HEAD; echo $OWN; git cat-file -e " + later + " 2>/dev/null && echo leak; git remote; git status --short a.txt; true"
+	if out := k.inside(builder.Image{Ref: ref, Digest: digest}, look); !strings.Contains(out, "leak") {
+		t.Fatalf("the image does not leak, so there is nothing to test: %s", out)
+	}
+	img, err := b.Scrub(t.Context(), ref, digest, []string{"OWN=kept", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, want := k.inside(img, look), "onechanged\n"+base+"\nkept\n M a.txt"; out != want {
+		t.Errorf("scrubbed: %q, want %q", out, want)
 	}
 }

@@ -114,6 +114,8 @@ func prepareContext(ctx context.Context, dir string, spec images.InstanceSpec) e
 	if err := os.Mkdir(repository, 0o755); err != nil {
 		return err
 	}
-	_, err := mirror.Cut(ctx, spec.Mirror, spec.BaseCommit, repository)
-	return err
+	if _, err := mirror.Cut(ctx, spec.Mirror, spec.BaseCommit, repository); err != nil {
+		return err
+	}
+	return mirror.AddSubmodules(ctx, repository, spec.Submodules)
 }

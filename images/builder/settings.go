@@ -20,6 +20,22 @@ type Settings struct {
 	Env     []string // NAME=value
 	CA      []byte   // certificate bundle
 	CondaRC []byte   // conda's configuration: its channels
+
+	Composer []byte // Composer's own config.json: its repositories
+}
+
+// proxies are the settings a Dockerfile's steps get without asking: build
+// arguments the frontend knows, which are in no layer, history or cache key.
+// Everything else its steps have to mount as a secret.
+func (s Settings) proxies() map[string]string {
+	found := map[string]string{}
+	for _, kv := range s.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		if strings.HasSuffix(strings.ToLower(name), "_proxy") && !strings.Contains(name, "PIP") {
+			found[name] = value
+		}
+	}
+	return found
 }
 
 // passed are the variables handed to build steps as they are. Those that name
@@ -29,7 +45,7 @@ var passed = []string{
 	"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_TIMEOUT", "PIP_DEFAULT_TIMEOUT", "PIP_RETRIES", "PIP_PROXY", "PIP_NO_INDEX",
 	"npm_config_registry", "NPM_CONFIG_REGISTRY", "YARN_REGISTRY",
 	"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOPRIVATE", "GONOPROXY", "GOINSECURE",
-	"CARGO_REGISTRIES_CRATES_IO_PROTOCOL", "CARGO_NET_RETRY", "BUNDLE_MIRROR__ALL", "COMPOSER_REPO_PACKAGIST", "MAVEN_ARGS",
+	"CARGO_REGISTRIES_CRATES_IO_PROTOCOL", "CARGO_NET_RETRY", "BUNDLE_MIRROR__ALL", "MAVEN_ARGS",
 }
 
 // HostSettings collects the settings of this machine.
@@ -58,11 +74,23 @@ func HostSettings() Settings {
 	}
 	s.CA = caBundle()
 	if home, err := os.UserHomeDir(); err == nil {
-		if data, err := os.ReadFile(filepath.Join(home, ".condarc")); err == nil && len(data) <= maxSecret {
-			s.CondaRC = data
-		}
+		s.CondaRC = firstFile(filepath.Join(home, ".condarc"))
+		s.Composer = firstFile(filepath.Join(home, ".config", "composer", "config.json"), filepath.Join(home, ".composer", "config.json"))
+	}
+	if home := os.Getenv("COMPOSER_HOME"); home != "" {
+		s.Composer = firstFile(filepath.Join(home, "config.json"))
 	}
 	return s
+}
+
+// firstFile is the content of the first of the files that is there.
+func firstFile(names ...string) []byte {
+	for _, name := range names {
+		if data, err := os.ReadFile(name); err == nil && len(data) > 0 && len(data) <= maxSecret {
+			return data
+		}
+	}
+	return nil
 }
 
 // pipConfig reads the index settings of pip's own configuration files.
@@ -105,15 +133,7 @@ func pipConfig() map[string]string {
 // caBundle is the certificate bundle of this machine. A company's own root is
 // often only there, and not in the base.
 func caBundle() []byte {
-	for _, path := range []string{os.Getenv("SSL_CERT_FILE"), os.Getenv("PIP_CERT"), os.Getenv("REQUESTS_CA_BUNDLE"), "/etc/ssl/certs/ca-certificates.crt"} {
-		if path == "" {
-			continue
-		}
-		if data, err := os.ReadFile(path); err == nil && len(data) > 0 && len(data) <= maxSecret {
-			return data
-		}
-	}
-	return nil
+	return firstFile(os.Getenv("SSL_CERT_FILE"), os.Getenv("PIP_CERT"), os.Getenv("REQUESTS_CA_BUNDLE"), "/etc/ssl/certs/ca-certificates.crt")
 }
 
 // secrets renders the settings for the build steps; sources is the list of
@@ -131,6 +151,9 @@ func (s Settings) secrets(sources string) map[string][]byte {
 	}
 	if len(s.CondaRC) > 0 {
 		m["evalrun-condarc"] = s.CondaRC
+	}
+	if len(s.Composer) > 0 {
+		m["evalrun-composer"] = s.Composer
 	}
 	if sources != "" {
 		m["evalrun-sources"] = []byte(sources)

@@ -18,9 +18,13 @@ import (
 	"github.com/moby/buildkit/session"
 	"github.com/moby/buildkit/session/secrets/secretsprovider"
 	"github.com/moby/buildkit/util/entitlements"
+	"github.com/moby/buildkit/util/grpcerrors"
 	specs "github.com/opencontainers/image-spec/specs-go/v1"
+	"google.golang.org/grpc/codes"
 
 	"github.com/evalrun/evalrun/images"
+	"github.com/evalrun/evalrun/images/instance"
+	"github.com/evalrun/evalrun/internal/cause"
 )
 
 // Tries of one layer when what failed looks like the network.
@@ -64,16 +68,28 @@ func looksTransient(e *Error) bool {
 	return false
 }
 
+// causeOf tells the solver's trouble from a recipe's.
+func causeOf(err error, failed *Error) cause.Cause {
+	switch {
+	case grpcerrors.Code(err) == codes.Unavailable:
+		return cause.Engine
+	case grpcerrors.Code(err) == codes.DeadlineExceeded:
+		return cause.Timeout
+	case looksTransient(failed):
+		return cause.Network
+	case strings.Contains(strings.ToLower(failed.Tail+err.Error()), "no space left on device"):
+		return cause.Disk
+	}
+	return cause.Unknown
+}
+
 func (b *Builder) solveOnce(ctx context.Context, t *task, ref string) error {
 	fail := func(err error) error { return &Error{Kind: t.kind, Key: t.key, Name: t.name, Err: err} }
-	c, err := b.o.Engine.BuildKit(ctx)
+	c, done, err := b.o.Engine.BuildKit(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	config, err := t.config()
-	if err != nil {
-		return fail(err)
-	}
+	defer done()
 	logs, err := b.openLog(t)
 	if err != nil {
 		return fail(err)
@@ -101,10 +117,18 @@ func (b *Builder) solveOnce(ctx context.Context, t *task, ref string) error {
 			req.Definition = def.ToPB()
 		}
 		res, err := g.Solve(ctx, req)
-		if err == nil && t.frontend == "" {
-			res.AddMeta(exptypes.ExporterImageConfigKey, config)
+		if err != nil || t.frontend != "" {
+			return res, err
 		}
-		return res, err
+		if err := t.readDeviations(ctx, res); err != nil {
+			return nil, err
+		}
+		config, err := t.config()
+		if err != nil {
+			return nil, err
+		}
+		res.AddMeta(exptypes.ExporterImageConfigKey, config)
+		return res, nil
 	}
 	status := make(chan *client.SolveStatus)
 	watched := make(chan struct{})
@@ -122,9 +146,26 @@ func (b *Builder) solveOnce(ctx context.Context, t *task, ref string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return &Error{Kind: t.kind, Key: t.key, Name: t.name, Step: logs.failedStep(), Tail: logs.tail(), Log: logs.path, Err: shorten(err)}
+		failed := &Error{Kind: t.kind, Key: t.key, Name: t.name, Step: logs.failedStep(), Tail: logs.tail(), Log: logs.path, Err: shorten(err)}
+		failed.Err = cause.As(causeOf(err, failed), failed.Err)
+		return failed
 	}
 	return nil
+}
+
+// readDeviations makes what the steps wrote down a label of the image, so that
+// it is known wherever the image is used.
+func (t *task) readDeviations(ctx context.Context, res *gateway.Result) error {
+	if t.kind != images.Instance || t.elsewhere {
+		return nil
+	}
+	ref, err := res.SingleRef()
+	if err != nil {
+		return err
+	}
+	text, err := ref.ReadFile(ctx, gateway.ReadRequest{Filename: instance.Deviations})
+	t.labels[deviationsLabel] = string(text)
+	return err
 }
 
 // shorten leaves of BuildKit's error what a person can use: it repeats the
@@ -187,6 +228,9 @@ func (b *Builder) dockerfile(ctx context.Context, spec images.InstanceSpec) (Ima
 		}
 		if b.o.Force {
 			t.frontendAttrs["no-cache"] = ""
+		}
+		for name, value := range b.o.Settings.proxies() {
+			t.frontendAttrs["build-arg:"+name] = value
 		}
 		if os.Getenv("EVALRUN_BUILD_NETWORK") == "host" {
 			t.frontendAttrs["force-network-mode"] = "host"

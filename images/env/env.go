@@ -32,6 +32,9 @@ var python string
 //go:embed conda.sh
 var conda string
 
+//go:embed asof.sh
+var asOf string
+
 //go:embed activate.sh
 var activate string
 
@@ -71,7 +74,15 @@ func languageEnv(spec images.EnvSpec) []string {
 	case "go":
 		return []string{"PATH=/usr/local/go/bin:/root/go/bin:" + path, "GOPATH=/root/go", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false"}
 	case "js":
-		return []string{"PATH=/usr/local/node/bin:" + path, "NVM_DIR=/usr/local/nvm"}
+		// The tool chain brings the headers native modules are compiled with, which
+		// would be downloaded else. Packages that are there to drive a browser fetch
+		// one when installed; the official images have their own for those that need it.
+		return []string{"PATH=/usr/local/node/bin:" + path, "NVM_DIR=/usr/local/nvm", "npm_config_nodedir=/usr/local/node",
+			"PUPPETEER_SKIP_DOWNLOAD=true", "PUPPETEER_SKIP_CHROMIUM_DOWNLOAD=true"}
+	case "php":
+		// One cache for the build, which has a configuration of its own, and the tests;
+		// and plug-ins, which Composer leaves out as root unless told.
+		return []string{"COMPOSER_CACHE_DIR=/root/.cache/composer", "COMPOSER_ALLOW_SUPERUSER=1"}
 	}
 	return nil
 }
@@ -128,6 +139,7 @@ func pipScript(spec images.EnvSpec) string {
 	}
 	if spec.Requirements != "" {
 		fmt.Fprintf(&b, "cat > /tmp/requirements.txt <<'EVALRUN_END'\n%s\nEVALRUN_END\n", strings.TrimRight(spec.Requirements, "\n"))
+		b.WriteString(AsOf(spec.AsOf, "-r /tmp/requirements.txt"))
 		if spec.FromConda {
 			fmt.Fprintf(&b, "cat > /tmp/pins.txt <<'EVALRUN_END'\n%s\nEVALRUN_END\n%s", strings.Join(pins(spec.PipLate), "\n"), condaPackages)
 		} else {
@@ -142,6 +154,15 @@ func pipScript(spec images.EnvSpec) string {
 		return ""
 	}
 	return "export PIP_CONSTRAINT=/opt/evalrun/constraints.txt\n" + b.String() + venv + "/bin/python -m pip freeze --all > /opt/evalrun/frozen.txt\n"
+}
+
+// AsOf is a script that holds what pip is about to install to a date: the
+// constraints file gets the versions of that day. It is empty for no date.
+func AsOf(date, arguments string) string {
+	if date == "" {
+		return ""
+	}
+	return asOf + "as_of " + images.ShellQuote(date) + " " + arguments + "\n"
 }
 
 // toolchains says where the pinned tool chain of a language goes and what
@@ -165,6 +186,7 @@ const condaPackages = `pip="` + venv + `/bin/python -m pip install -q --no-warn-
 $pip -r /tmp/requirements.txt || while IFS= read -r line; do
   $pip "$line" </dev/null || { echo "$line" >> /opt/evalrun/not-installed.txt; echo "evalrun: pip cannot install $line" >&2; }
 done < /tmp/requirements.txt
+[ ! -s /opt/evalrun/not-installed.txt ] || echo "without the conda packages pip cannot install: $(paste -sd, /opt/evalrun/not-installed.txt | sed 's/,/, /g')" >> /opt/evalrun/deviations.txt
 `
 
 // pins are the specifiers that can stand in a constraints file.

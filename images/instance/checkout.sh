@@ -1,3 +1,4 @@
+mkdir -p /opt/evalrun
 rm -rf /testbed
 cp -a /mnt/repository /testbed
 chown -R root:root /testbed

@@ -5,13 +5,17 @@
 package instance
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/moby/buildkit/client/llb"
 
+	"github.com/evalrun/evalrun/cache"
 	"github.com/evalrun/evalrun/images"
 	"github.com/evalrun/evalrun/images/base"
 	"github.com/evalrun/evalrun/images/env"
@@ -21,6 +25,10 @@ import (
 // RepositoryName is the name under which the cut git directory is offered to
 // the solver.
 const RepositoryName = "evalrun-repository"
+
+// Deviations is the file in which steps note where the image is not the pinned
+// one, one line each. Every image has it.
+const Deviations = "/opt/evalrun/deviations.txt"
 
 //go:embed checkout.sh
 var checkout string
@@ -33,6 +41,18 @@ var modules string
 
 //go:embed offline.sh
 var offline string
+
+//go:embed scrub.sh
+var scrub string
+
+//go:embed build.sh
+var build string
+
+//go:embed unbuilt.sh
+var unbuilt string
+
+//go:embed warmup.sh
+var warmup string
 
 //go:embed wheelhouse.py
 var wheelhouse string
@@ -58,16 +78,73 @@ func State(parent llb.State, spec images.InstanceSpec) llb.State {
 		s = base.Run(s, modules, "fetch modules "+spec.InstanceID,
 			llb.AddMount("/mnt/modules", llb.Scratch(), llb.AsPersistentCacheDir("evalrun-go-modules", llb.CacheMountShared)))
 	}
-	// One shell for all steps: they may set variables for one another.
-	if steps := append(append([]string{}, spec.PreInstall...), spec.Install...); len(steps) > 0 {
-		s = base.Run(s, prepare(spec)+strings.Join(steps, "\n")+"\n", "install "+spec.InstanceID)
+	if steps := installSteps(spec); steps != "" {
+		s = base.Run(s, prepare(spec)+steps, "install "+spec.InstanceID)
+	}
+	if len(spec.Build) > 0 {
+		s = buildState(s, spec)
 	}
 	if spec.Warmup != "" {
-		s = base.Run(s, prepare(spec)+"("+strings.TrimSuffix(spec.Warmup, "\n")+"\n) || true\ncd /testbed\ngit checkout --quiet --force "+spec.BaseCommit+"\n",
-			"fetch what the tests need "+spec.InstanceID)
+		s = base.Run(s, prepare(spec)+fmt.Sprintf("BASE=%s\nwarmup() {\n%s\n}\n", spec.BaseCommit, strings.TrimSpace(spec.Warmup))+warmup, "fetch what the tests need "+spec.InstanceID)
 	}
 	s = base.Run(s, fmt.Sprintf("BASE=%s\n", spec.BaseCommit)+history+offline, "check history, go offline", llb.Network(llb.NetModeNone))
 	return base.WithEnv(s, Env)
+}
+
+// Scrub is an image made elsewhere, with nothing left of its repositories'
+// histories but what their checkouts stand on.
+func Scrub(image llb.State) llb.State {
+	return image.Run(llb.Args([]string{"/bin/sh", "-c", scrub}), llb.Network(llb.NetModeNone), llb.WithCustomName("scrub the history")).Root()
+}
+
+// ScrubKey names what Scrub makes of an image.
+func ScrubKey(digest string) string {
+	return cache.NewKey("scrub").String("image", digest).String("script", scrub).Sum()
+}
+
+// installSteps is one script, since steps may set variables for one another. What
+// packages the project wants is asked after the first steps: they edit its files.
+func installSteps(spec images.InstanceSpec) string {
+	steps := slices.Clone(spec.PreInstall)
+	if asOf := env.AsOf(spec.AsOf, strings.Join(projectTargets(spec.Install), " ")); asOf != "" {
+		steps = append(steps, "pushd /testbed >/dev/null", asOf+"popd >/dev/null")
+	}
+	if steps = append(steps, spec.Install...); len(steps) == 0 {
+		return ""
+	}
+	return strings.Join(steps, "\n") + "\n"
+}
+
+var projectTarget = regexp.MustCompile(`(?:^|\s)['"]?(\.(?:\[[A-Za-z0-9_., -]+\])?)['"]?(?:\s|;|$)`)
+
+// projectTargets are the arguments by which the steps have pip install the
+// project: "." with the extras it is wanted with.
+func projectTargets(steps []string) []string {
+	var targets []string
+	for _, step := range steps {
+		if m := projectTarget.FindStringSubmatch(step); m != nil && strings.Contains(step, "pip install") {
+			targets = append(targets, images.ShellQuote(m[1]))
+		}
+	}
+	if len(targets) == 0 {
+		return []string{"."}
+	}
+	return targets
+}
+
+// buildState runs the steps that are run again before the tests. One that fails
+// fails the image, unless the tests pass without it and without the network: a
+// project may fetch figures for its own web site there.
+func buildState(s llb.State, spec images.InstanceSpec) llb.State {
+	steps := fmt.Sprintf("steps() {\n%s\n}\n", strings.Join(spec.Build, "\n"))
+	s = base.Run(s, prepare(spec)+steps+build, "build "+spec.InstanceID)
+	test := fmt.Sprintf("tests() {\n%s\n}\n", cmp.Or(strings.TrimSpace(spec.Test), "false"))
+	opts := []llb.RunOption{llb.Network(llb.NetModeNone)}
+	for _, kv := range Env {
+		name, value, _ := strings.Cut(kv, "=")
+		opts = append(opts, llb.AddEnv(name, value))
+	}
+	return base.Run(s, prepare(spec)+test+unbuilt, "test without a failed build "+spec.InstanceID, opts...)
 }
 
 // submodules lists the submodules that lie ready in the cut repository: the

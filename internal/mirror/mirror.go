@@ -11,7 +11,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/evalrun/evalrun/cache"
 )
@@ -66,9 +69,9 @@ func (s Set) Find(ctx context.Context, repo string) (string, error) {
 		if dir == "" {
 			continue
 		}
-		for _, n := range append(layouts(owner, name), layouts(strings.ToLower(owner), strings.ToLower(name))...) {
+		for _, n := range layouts(owner, name) {
 			for _, suffix := range []string{".git", "", "/repo", "/.git"} {
-				if p := filepath.Join(dir, n) + suffix; isRepository(p) {
+				if p := inAnyCase(dir, n+suffix); p != "" && isRepository(p) {
 					return p, nil
 				}
 			}
@@ -78,6 +81,26 @@ func (s Set) Find(ctx context.Context, repo string) (string, error) {
 		return "", &NotFoundError{Repo: repo}
 	}
 	return s.clone(ctx, repo)
+}
+
+// inAnyCase is the path below dir whatever case its names are in, or "". Forges
+// do not tell cases apart: a copy fetched as BurntSushi/ripgrep is that of
+// burntsushi/ripgrep.
+func inAnyCase(dir, path string) string {
+	at := dir
+	for part := range strings.SplitSeq(path, string(filepath.Separator)) {
+		next := filepath.Join(at, part)
+		if _, err := os.Stat(next); err != nil {
+			entries, err := os.ReadDir(at)
+			i := slices.IndexFunc(entries, func(e os.DirEntry) bool { return strings.EqualFold(e.Name(), part) })
+			if err != nil || i < 0 {
+				return ""
+			}
+			next = filepath.Join(at, entries[i].Name())
+		}
+		at = next
+	}
+	return at
 }
 
 // layouts are the names people keep a repository under: a forge's own,
@@ -175,4 +198,17 @@ func Show(ctx context.Context, repository, commit, path string) ([]byte, error) 
 		return nil, ErrNoFile
 	}
 	return out, nil
+}
+
+// Date is when a commit was made, in UTC, as in 2020-05-30T12:00:00Z.
+func Date(ctx context.Context, repository, commit string) (string, error) {
+	out, err := Git(ctx, repository, "show", "--no-patch", "--format=%ct", commit)
+	if err != nil {
+		return "", err
+	}
+	seconds, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("date of commit %s: %w", commit, err)
+	}
+	return time.Unix(seconds, 0).UTC().Format(time.RFC3339), nil
 }

@@ -33,7 +33,7 @@ func TestFindLayouts(t *testing.T) {
 	r.commit("one", nil)
 	for _, layout := range []string{
 		"psf/requests.git", "psf/requests", "psf__requests.git", "psf__requests", "psf+requests/repo", "psf-requests.git",
-		"swe-bench/psf__requests.git", "swe-bench+psf__requests/repo", "requests.git", "requests/.git",
+		"swe-bench/psf__requests.git", "swe-bench+psf__requests/repo", "requests.git", "requests/.git", "PSF/Requests.git", "PSF+requests/repo",
 	} {
 		t.Run(layout, func(t *testing.T) {
 			dir := t.TempDir()

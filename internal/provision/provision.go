@@ -5,6 +5,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/evalrun/evalrun/datasets/swebench"
 	"github.com/evalrun/evalrun/images"
 	"github.com/evalrun/evalrun/images/builder"
+	"github.com/evalrun/evalrun/internal/cause"
 	"github.com/evalrun/evalrun/internal/runner"
 )
 
@@ -25,6 +27,12 @@ const (
 	Build Mode = "build" // never pull
 	Pull  Mode = "pull"  // never build
 )
+
+// History is what an audit found.
+type History struct {
+	Text  string `json:"text"` // for the record of an attempt
+	Clean bool   `json:"clean"`
+}
 
 // Puller is the image store prebuilt images are pulled into.
 type Puller interface {
@@ -45,6 +53,11 @@ type Provider struct {
 	Store     Puller
 	Lock      *images.Lock
 	Recipes   map[string]*datasets.Recipe
+	// Audit looks into an image that was not built here for commits after base; nil
+	// leaves it at "not checked".
+	Audit func(ctx context.Context, digest, base string) (History, error)
+	// Scrub makes clean images of those in which the audit found something.
+	Scrub bool
 
 	mu     sync.Mutex
 	pulled map[string]*pull
@@ -74,12 +87,73 @@ func (p *Provider) Image(ctx context.Context, inst *datasets.Instance) (runner.I
 			return runner.Image{}, err
 		}
 	}
-	history := historyVerified
+	built := runner.Image{Ref: img.Ref, Digest: img.Digest, Env: img.Env, Deviations: img.Deviations, History: historyVerified}
 	if spec.Dockerfile != "" {
-		history = historyUnknown
+		return p.audited(ctx, inst, built)
 	}
-	return runner.Image{Ref: img.Ref, Digest: img.Digest, Env: img.Env, Deviations: img.Deviations, History: history}, nil
+	return built, nil
 }
+
+// There is the image of an instance if it need not be built or pulled, as far as it
+// matters to what is run in it. Of one that would be scrubbed it is not known.
+func (p *Provider) There(ctx context.Context, inst *datasets.Instance) (img runner.Image, ok bool, err error) {
+	if p.Scrub {
+		return img, false, nil
+	}
+	if img.Ref = p.Prebuilt(inst); img.Ref == "" {
+		spec, err := p.Spec(ctx, inst)
+		if err != nil {
+			return img, false, err
+		}
+		img.Ref = images.Reference(images.Instance, spec.Key())
+		img.Digest, ok, err = p.Store.Image(ctx, img.Ref)
+		return img, ok, err
+	}
+	if img.Digest, ok, err = p.Store.Image(ctx, img.Ref); err != nil || !ok {
+		return img, false, err
+	}
+	if locked, has := p.Lock.Lookup("pull " + img.Ref); has && locked.Digest != "" && locked.Digest != img.Digest {
+		img.Ref = byDigest(img.Ref, locked.Digest)
+		if img.Digest, ok, err = p.Store.Image(ctx, img.Ref); err != nil || !ok {
+			return img, false, err
+		}
+	}
+	env, err := p.Store.ImageEnv(ctx, img.Ref)
+	img.AddEnv = missingEnv(env)
+	return img, true, err
+}
+
+// audited says of an image made elsewhere what is known of its history, and makes
+// a clean one of it where that is wanted.
+func (p *Provider) audited(ctx context.Context, inst *datasets.Instance, img runner.Image) (runner.Image, error) {
+	img.History = historyUnknown
+	if p.Audit == nil || inst.BaseCommit == "" {
+		return img, nil
+	}
+	found, err := p.Audit(ctx, img.Digest, inst.BaseCommit)
+	if ctx.Err() != nil {
+		return img, context.Cause(ctx)
+	}
+	if err != nil {
+		img.History = historyUnknown + ": " + err.Error()
+		return img, nil
+	}
+	if img.History = found.Text; found.Clean || !p.Scrub {
+		return img, nil
+	}
+	clean, err := p.Builder.Scrub(ctx, img.Ref, img.Digest, img.Env)
+	if err != nil {
+		return img, fmt.Errorf("instance %s: scrub the history of %s: %w", inst.ID, img.Ref, err)
+	}
+	if found, err = p.Audit(ctx, clean.Digest, inst.BaseCommit); err != nil || !found.Clean {
+		return img, fmt.Errorf("instance %s: the history of %s cannot be scrubbed: %s: %w", inst.ID, img.Ref, found.Text, errors.Join(err, errDirty))
+	}
+	img.Deviations = append(slices.Clone(img.Deviations), "scrubbed: "+img.Ref+" had "+img.History)
+	img.Ref, img.Digest, img.History = clean.Ref, clean.Digest, found.Text
+	return img, nil
+}
+
+var errDirty = errors.New("commits after base_commit are left")
 
 // Spec is what would be built for an instance.
 func (p *Provider) Spec(ctx context.Context, inst *datasets.Instance) (images.InstanceSpec, error) {
@@ -119,11 +193,43 @@ func (p *Provider) pull(ctx context.Context, inst *datasets.Instance, ref string
 		p.pulled[ref] = one
 	}
 	p.mu.Unlock()
-	one.once.Do(func() { one.image, one.err = p.fetch(ctx, ref) })
+	one.once.Do(func() {
+		image, err := p.fetch(ctx, ref)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		one.image, one.err = image, err
+	})
+	if c := cause.Of(one.err); c.Passes() && c != cause.Network { // that was tried again and again
+		p.forget(ref, one)
+	}
 	if one.err != nil {
 		return runner.Image{}, fmt.Errorf("instance %s: %w", inst.ID, one.err)
 	}
-	return one.image, nil
+	return p.audited(ctx, inst, one.image)
+}
+
+// forget has the next that asks try again: that the engine was in trouble says nothing
+// of the image.
+func (p *Provider) forget(ref string, failed *pull) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pulled[ref] == failed {
+		delete(p.pulled, ref)
+	}
+}
+
+// Forget is told of an image that was removed: the next that asks gets it anew.
+func (p *Provider) Forget(digest string) {
+	p.mu.Lock()
+	for ref, one := range p.pulled {
+		if one.image.Digest == digest {
+			delete(p.pulled, ref)
+		}
+	}
+	p.mu.Unlock()
+	if p.Builder != nil {
+		p.Builder.Forget(digest)
+	}
 }
 
 func (p *Provider) fetch(ctx context.Context, ref string) (runner.Image, error) {
@@ -132,7 +238,7 @@ func (p *Provider) fetch(ctx context.Context, ref string) (runner.Image, error) 
 	if err := p.Lock.Check(key, entry); err != nil {
 		return runner.Image{}, err
 	}
-	from, id, err := p.find(ctx, key, ref)
+	from, id, fetched, err := p.find(ctx, key, ref)
 	if err != nil {
 		return runner.Image{}, err
 	}
@@ -144,33 +250,33 @@ func (p *Provider) fetch(ctx context.Context, ref string) (runner.Image, error) 
 	}
 	env, err := p.Store.ImageEnv(ctx, from)
 	added := missingEnv(env)
-	return runner.Image{Ref: from, Digest: id, Env: append(env, added...), AddEnv: added, History: historyUnknown}, err
+	return runner.Image{Ref: from, Digest: id, Env: append(env, added...), AddEnv: added, History: historyUnknown, Fetched: fetched}, err
 }
 
 // find makes sure the image is in the store, and returns the name to use and
-// its digest there.
-func (p *Provider) find(ctx context.Context, key, ref string) (from, id string, err error) {
+// its digest there; fetched says that it was not.
+func (p *Provider) find(ctx context.Context, key, ref string) (from, id string, fetched bool, err error) {
 	id, have, err := p.Store.Image(ctx, ref)
 	if err != nil {
-		return "", "", err
+		return "", "", false, err
 	}
 	if locked, ok := p.Lock.Lookup(key); ok && locked.Digest != "" && (!have || id != locked.Digest) {
 		// A tag may have moved since; the digest has not.
 		ref = byDigest(ref, locked.Digest)
 		if id, have, err = p.Store.Image(ctx, ref); err != nil {
-			return "", "", err
+			return "", "", false, err
 		}
 	}
 	if have {
-		return ref, id, nil
+		return ref, id, false, nil
 	}
 	if err := p.Store.Pull(ctx, ref); err != nil {
-		return "", "", err
+		return "", "", false, err
 	}
 	if id, have, err = p.Store.Image(ctx, ref); err == nil && !have {
 		err = fmt.Errorf("image %s was pulled but is not in the engine's store", ref)
 	}
-	return ref, id, err
+	return ref, id, true, err
 }
 
 // byDigest is a reference with its tag, or its digest, replaced.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,11 +62,12 @@ func (s *store) RepoDigest(_ context.Context, ref string) string {
 	return ""
 }
 
-func (s *store) BuildKit(context.Context) (*client.Client, error) {
-	return nil, errors.New("no solver")
+func (s *store) BuildKit(context.Context) (*client.Client, func(), error) {
+	return nil, nil, errors.New("no solver")
 }
-func (s *store) Exporter() string     { return "moby" }
-func (s *store) ResolvesImages() bool { return true }
+func (s *store) Exporter() string                                               { return "moby" }
+func (s *store) ResolvesImages() bool                                           { return true }
+func (s *store) ImageLabels(context.Context, string) (map[string]string, error) { return nil, nil }
 
 func provider(t *testing.T, s *store, path string, frozen bool) *Provider {
 	t.Helper()
@@ -132,6 +134,27 @@ func TestPulledOnceForMany(t *testing.T) {
 	}
 	if e, ok := p.Lock.Lookup("pull registry.example/own:1"); !ok || e.Digest != "sha256:repo-one" {
 		t.Errorf("locked as %+v", e)
+	}
+}
+
+// An image that was removed is pulled again for the next that asks.
+func TestForget(t *testing.T) {
+	s := &store{registry: map[string]string{"registry.example/own:1": "one", "registry.example/own:2": "two", "registry.example/own@sha256:repo-one": "one"}}
+	p := provider(t, s, filepath.Join(t.TempDir(), "images.lock"), false)
+	get := func(tag string) {
+		t.Helper()
+		if _, err := p.Image(t.Context(), &datasets.Instance{ID: tag, Image: "registry.example/own:" + tag}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get("1")
+	get("2")
+	clear(s.local)
+	p.Forget("one")
+	get("1")
+	get("2")
+	if want := []string{"registry.example/own:1", "registry.example/own:2", "registry.example/own@sha256:repo-one"}; !slices.Equal(s.pulls, want) {
+		t.Errorf("pulled %v, want %v", s.pulls, want)
 	}
 }
 
