@@ -79,6 +79,11 @@ func TestApply(t *testing.T) {
 			command: gnuPatch, want: abc("a\nB\nc\n"),
 		},
 		{
+			name: "fuzz and no final newline, in the second of two files (A13)", committed: files{"f.txt": "a\nb\nc\n", "g.txt": "1\n2\n3\n"},
+			patch:   fixB + "--- a/g.txt\n+++ b/g.txt\n@@ -1,3 +1,3 @@\n one\n-2\n+22\n 3",
+			command: gnuPatch, want: files{"f.txt": "a\nB\nc\n", "g.txt": "1\n22\n3\n"},
+		},
+		{
 			name: "empty context lines stored as nothing (A16)", committed: abc("a\n\nb\nc\n"),
 			patch: "--- a/f.txt\n+++ b/f.txt\n@@ -1,4 +1,4 @@\n a\n\n-b\n+B\n c\n", command: gitApply, want: abc("a\n\nB\nc\n"),
 		},
@@ -338,24 +343,29 @@ func TestScriptErrors(t *testing.T) {
 		filepath.Join(c.root, "sub"):     "not the root",
 		filepath.Join(c.root, "missing"): "cannot enter",
 	} {
-		script, err := p.ApplyScript(root, nonce, []string{"/patch"})
+		task, err := p.ApplyTask(nonce, []string{"/patch"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := c.run(script); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := patch.ParseResult(nonce, c.runAll(root, []string{task})); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", root, err, want)
 		}
 	}
-	for _, bad := range []struct{ root, nonce string }{{"relative", nonce}, {"/x", "short"}, {"/x", "with space in it"}} {
-		if s, err := p.ApplyScript(bad.root, bad.nonce, []string{"/patch"}); err == nil {
-			t.Errorf("%+v gave a script: %.80s", bad, s)
+	for _, bad := range []string{"short", "with space in it"} {
+		if s, err := p.ApplyTask(bad, []string{"/patch"}); err == nil {
+			t.Errorf("%q gave a task: %.80s", bad, s)
 		}
 	}
-	if _, err := p.ApplyScript("/x", nonce, nil); err == nil {
+	for _, bad := range []string{"relative", "/a\nb", `/a"b`} {
+		if s, err := patch.Tasks(bad); err == nil {
+			t.Errorf("%q gave a script: %.80s", bad, s)
+		}
+	}
+	if _, err := p.ApplyTask(nonce, nil); err == nil {
 		t.Error("a script without files")
 	}
 	unsafe, _ := patch.Prepare(strings.ReplaceAll(fixB, "f.txt", "../f.txt"))
-	if _, err := unsafe.ApplyScript("/x", nonce, []string{"/patch"}); err == nil {
+	if _, err := unsafe.ApplyTask(nonce, []string{"/patch"}); err == nil {
 		t.Error("a script for an unsafe patch")
 	}
 }
@@ -403,11 +413,11 @@ func TestNoCarriageReturns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := p.ApplyScript("/testbed", nonce, []string{"/patch.diff"})
+	script, err := p.ApplyTask(nonce, []string{"/patch.diff"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	restore, err := patch.RestoreScript(patch.Restore{Root: "/testbed", Nonce: nonce, Base: "HEAD", Paths: []string{"t/x"}, TestPatch: "/test.diff"})
+	restore, err := patch.RestoreTask(patch.Restore{Nonce: nonce, Base: "HEAD", Paths: []string{"t/x"}, TestPatch: "/test.diff"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package patch_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,24 +20,48 @@ func BenchmarkPrepare(b *testing.B) {
 	}
 }
 
-// BenchmarkApplyScript measures what applying costs beyond the sandbox.
-func BenchmarkApplyScript(b *testing.B) {
-	root, file := b.TempDir(), filepath.Join(b.TempDir(), "p.diff")
+// BenchmarkTasks measures what applying a patch, bringing back a test file, applying
+// the test patch and the snapshot cost beyond the sandbox.
+func BenchmarkTasks(b *testing.B) {
+	dir := b.TempDir()
+	root := filepath.Join(dir, "root")
+	script, err := patch.Tasks(root)
+	if err != nil {
+		b.Fatal(err)
+	}
 	p, err := patch.Prepare("--- /dev/null\n+++ b/f.txt\n@@ -0,0 +1 @@\n+x\n")
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(p.Text), 0o644); err != nil {
-		b.Fatal(err)
-	}
-	script, err := p.ApplyScript(root, nonce, []string{file})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	apply, err := p.ApplyTask(nonce, []string{at("patch")})
 	if err != nil {
 		b.Fatal(err)
 	}
+	setUp := exec.Command("sh", "-c", `git init -q "$0" && cd "$0" && echo old >t && git add t && git -c user.name=t -c user.email=t commit -qm t && git rev-parse HEAD`, root)
+	base, err := setUp.Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	restore, err := patch.RestoreTask(patch.Restore{Base: strings.TrimSpace(string(base)), Nonce: nonce, Paths: []string{"t"}, TestPatch: at("test"), Trusted: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	snapshot, err := patch.SnapshotTask(nonce, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"tasks": script, "apply": apply, "restore": restore, "snapshot": snapshot, "patch": p.Text, "test": "--- a/t\n+++ b/t\n@@ -1 +1 @@\n-old\n+new\n",
+	} {
+		if err := os.WriteFile(at(name), []byte(text), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
 	for b.Loop() {
-		out := shell(b, script)
-		if r, err := patch.ParseResult(nonce, out); err != nil || r.Command != gitApply {
-			b.Fatalf("%v, %+v", err, r)
+		out, err := exec.Command("sh", at("tasks"), at("apply"), at("restore"), at("snapshot")).Output()
+		if n := strings.Count(string(out), nonce+" applied 1 1\n"); err != nil || n != 2 || !strings.Contains(string(out), nonce+" tree ") {
+			b.Fatalf("%v, %s", err, out)
 		}
 		if err := os.Remove(filepath.Join(root, "f.txt")); err != nil {
 			b.Fatal(err)

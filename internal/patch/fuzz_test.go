@@ -82,7 +82,7 @@ func prepareHolds(t *testing.T, text string) {
 		if !strings.HasPrefix(p.Variants[0].Text, text) {
 			t.Error("the first variant is not the original")
 		}
-		if _, err := p.ApplyScript("/x", nonce, make([]string, len(p.Variants))); err != nil {
+		if _, err := p.ApplyTask(nonce, make([]string, len(p.Variants))); err != nil {
 			t.Error(err)
 		}
 	}

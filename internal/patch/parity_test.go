@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -13,30 +12,12 @@ import (
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
 
 	"github.com/evalrun/evalrun/internal/patch"
+	"github.com/evalrun/evalrun/internal/reference"
 )
 
-// shared returns a file of the reference material beside the repository, and
-// skips the test where there is none.
 func shared(t *testing.T, name string) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above this folder")
-		}
-		dir = filepath.Dir(dir)
-	}
-	file := filepath.Join(dir, "..", "shared", filepath.FromSlash(name))
-	if _, err := os.Stat(file); err != nil {
-		t.Skipf("the reference material is not there: %v", err)
-	}
-	return file
+	return reference.Path(t, name)
 }
 
 func eachLine(t *testing.T, file string, use func(n int, line []byte)) {
@@ -73,8 +54,13 @@ type oracleRow struct {
 
 // Where git applied a real patch, ours must see the same files, refuse nothing,
 // and give git the same bytes first.
-func TestOracle(t *testing.T) {
-	accepted, rejected := 0, 0
+func TestParityOracle(t *testing.T) {
+	accepted, rejected, differences := 0, 0, 0
+	differ := func(format string, args ...any) {
+		t.Helper()
+		differences++
+		t.Errorf(format, args...)
+	}
 	eachLine(t, shared(t, "parity/apply-oracle.jsonl"), func(n int, line []byte) {
 		var row oracleRow
 		if err := json.Unmarshal(line, &row); err != nil {
@@ -89,18 +75,18 @@ func TestOracle(t *testing.T) {
 			t.Fatalf("row %d: no git apply", n)
 		}
 		if first := p.Variants[0].Text; first != row.Patch && first != row.Patch+"\n" {
-			t.Errorf("row %d (%s): the first variant is not the original", n, row.Instance)
+			differ("row %d (%s): the first variant is not the original", n, row.Instance)
 		}
 		any := false
 		for _, c := range row.Cmds {
 			any = any || c.RC == 0
 		}
 		if any && err != nil {
-			t.Errorf("row %d (%s): applied by the official commands, but: %v", n, row.Instance, err)
+			differ("row %d (%s): applied by the official commands, but: %v", n, row.Instance, err)
 		}
 		if strings.Contains(plain.Out, "corrupt patch") || strings.Contains(plain.Out, "fragment without header") {
 			if len(p.Problems) == 0 {
-				t.Errorf("row %d (%s): git says %q, ours finds nothing wrong", n, row.Instance, lastLine(plain.Out))
+				differ("row %d (%s): git says %q, ours finds nothing wrong", n, row.Instance, lastLine(plain.Out))
 			}
 			rejected++
 		}
@@ -118,17 +104,18 @@ func TestOracle(t *testing.T) {
 		for _, path := range p.Paths {
 			// A hunk that puts a line in its own place leaves the status clean.
 			if !covered(path) && !strings.Contains(plain.Out, "Applied patch "+path+" cleanly.") {
-				t.Errorf("row %d (%s): %s was not changed by git apply; it changed %v", n, row.Instance, path, want)
+				differ("row %d (%s): %s was not changed by git apply; it changed %v", n, row.Instance, path, want)
 			}
 		}
 		for _, w := range want {
 			if !slices.ContainsFunc(p.Paths, func(path string) bool {
 				return path == w || strings.HasSuffix(w, "/") && strings.HasPrefix(path, w)
 			}) {
-				t.Errorf("row %d (%s): git apply changed %s; ours sees %v", n, row.Instance, w, p.Paths)
+				differ("row %d (%s): git apply changed %s; ours sees %v", n, row.Instance, w, p.Paths)
 			}
 		}
 	})
+	t.Logf("parity: apply-oracle.jsonl: %d instances (%d that git applies, %d corrupt), 0 statuses compared, 0 verdicts compared, %d differences", accepted+rejected, accepted, rejected, differences)
 	if accepted < 300 || rejected < 20 {
 		t.Errorf("%d accepted and %d corrupt patches seen, want hundreds and dozens", accepted, rejected)
 	}

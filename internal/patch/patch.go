@@ -3,8 +3,8 @@
 //
 // Parse says what a patch touches and everything that is wrong with it. Prepare
 // adds what can be mended, each repair in words, and never loses the original.
-// ApplyScript and RestoreScript return one POSIX shell script each, to be run
-// in the checkout; ParseResult reads what such a script printed.
+// ApplyTask, RestoreTask and SnapshotTask return shell text for the POSIX shell
+// script of Tasks to run in the checkout; ParseResult reads what a task printed.
 //
 // The package must not know what a container, a test run or a verdict is: it
 // deals in text, and in scripts that somebody else runs somewhere.

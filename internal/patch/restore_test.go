@@ -158,25 +158,91 @@ func TestRestoreFallbacks(t *testing.T) {
 
 func TestRestoreErrors(t *testing.T) {
 	for _, r := range []patch.Restore{
-		{Root: "/x", Nonce: nonce, Base: "HEAD", Paths: []string{"../x"}},
-		{Root: "/x", Nonce: nonce, Base: "HEAD", Paths: []string{"/x"}},
-		{Root: "/x", Nonce: nonce, Base: "HEAD", Paths: []string{"."}},
-		{Root: "/x", Nonce: nonce, Base: "HEAD", Paths: []string{"a\nb"}},
-		{Root: "/x", Nonce: nonce, Base: "--all"},
-		{Root: "/x", Nonce: nonce, Base: ""},
-		{Root: "x", Nonce: nonce, Base: "HEAD"},
-		{Root: "/x", Nonce: "", Base: "HEAD"},
+		{Nonce: nonce, Base: "HEAD", Paths: []string{"../x"}},
+		{Nonce: nonce, Base: "HEAD", Paths: []string{"/x"}},
+		{Nonce: nonce, Base: "HEAD", Paths: []string{"."}},
+		{Nonce: nonce, Base: "HEAD", Paths: []string{"a\nb"}},
+		{Nonce: nonce, Base: "--all"},
+		{Nonce: nonce, Base: ""},
+		{Nonce: "", Base: "HEAD"},
 	} {
-		if s, err := patch.RestoreScript(r); err == nil {
+		if s, err := patch.RestoreTask(r); err == nil {
 			t.Errorf("%+v gave a script: %.60s", r, s)
 		}
 	}
 	c := newCheckout(t, files{"f": "x\n"})
-	script, err := patch.RestoreScript(patch.Restore{Root: c.root, Nonce: nonce, Base: strings.Repeat("a", 40), Paths: []string{"f"}})
+	script, err := patch.RestoreTask(patch.Restore{Nonce: nonce, Base: strings.Repeat("a", 40), Paths: []string{"f"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := c.run(script); err == nil || !strings.Contains(err.Error(), "is not in the repository") {
 		t.Errorf("a commit that does not exist: %v", err)
+	}
+}
+
+// Code of the model may have run before the tests are restored. What it wrote for
+// git to run or to read instead counts no more.
+func TestRestoreFromHostileRepository(t *testing.T) {
+	good := files{"src.py": "source\n", "tests/test_a.py": "a\nb\nc\n"}
+	reset, created := patch.TestFiles(testFix)
+	paths := append(reset, created...)
+	for _, tt := range []struct {
+		name  string
+		model func(c *checkout)
+	}{
+		{"smudge filter in .git/config", func(c *checkout) {
+			c.git("config", "filter.x.smudge", "cat >/dev/null; echo planted")
+			c.write(files{".git/info/attributes": "*.py filter=x\n"})
+		}},
+		{"attributes in .git/info", func(c *checkout) { c.write(files{".git/info/attributes": "*.py text eol=crlf\n"}) }},
+		{"line ends in .git/config", func(c *checkout) { c.git("config", "core.autocrlf", "true") }},
+		{"the index says it is unchanged", func(c *checkout) { c.git("update-index", "--assume-unchanged", "tests/test_a.py") }},
+		{"replaced commit", func(c *checkout) {
+			base := strings.TrimSpace(c.git("rev-parse", "HEAD"))
+			c.write(files{"tests/test_a.py": "planted\n"})
+			c.commit("x")
+			c.git("replace", base, "HEAD")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCheckout(t, good)
+			base := c.base()
+			tt.model(c)
+			c.write(files{"tests/test_a.py": "planted\n"})
+			if r := c.restore(patch.Restore{Base: base, Paths: paths}, testFix); r.Command != gitApply {
+				t.Errorf("test patch applied by %q: %+v", r.Command, r.Tries)
+			}
+			c.same(good.with(files{"tests/": "drwxr-xr-x", "tests/test_a.py": "a\ntested\nc\n", "tests/new dir/": "drwxr-xr-x", "tests/new dir/test_n.py": "new test\n"}), "tree")
+		})
+	}
+}
+
+// An object of the base commit that another was put in the place of is noticed.
+func TestRestoreFromForgedObjects(t *testing.T) {
+	for _, name := range []string{"HEAD:tests/test_a.py", "HEAD:tests", "HEAD^{tree}"} {
+		c := newCheckout(t, files{"src.py": "source\n", "tests/test_a.py": "a\nb\nc\n"})
+		base := c.base()
+		forged := strings.TrimSpace(c.git("rev-parse", name))
+		c.write(files{"tests/test_a.py": "a\nb\nc\nplanted\n"})
+		c.commit("x")
+		other := strings.TrimSpace(c.git("rev-parse", name))
+		at := func(id string) string { return filepath.Join(c.root, ".git/objects", id[:2], id[2:]) }
+		data, err := os.ReadFile(at(other))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(at(forged)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at(forged), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		script, err := patch.RestoreTask(patch.Restore{Nonce: nonce, Base: base, Paths: []string{"tests/test_a.py"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.run(script); err == nil || !strings.Contains(err.Error(), "replaced by another") {
+			t.Errorf("%s forged: %v", name, err)
+		}
 	}
 }

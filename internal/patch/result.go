@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Result is what a script of ApplyScript or RestoreScript did.
+// Result is what a task of this package did.
 type Result struct {
 	Applied   bool
 	Variant   int    // index into the variants, of the one that was applied
@@ -17,6 +17,9 @@ type Result struct {
 	Refused   string // why nothing was tried: a link in the checkout leads out of it
 	Restored  []RestoredPath
 	Cleared   []string // links and files that stood where a folder of a restored path belongs
+	Tree      string   // of the tracked files, after SnapshotTask
+	Changed   []ChangedPath
+	Tracked   []string // after TrackedTask
 }
 
 // Try is one command that was given the patch.
@@ -31,6 +34,12 @@ type Try struct {
 type RestoredPath struct {
 	Path  string
 	State string // kept, restored, deleted, absent, or skipped for a folder
+}
+
+// ChangedPath is a tracked file that is not what it was.
+type ChangedPath struct {
+	Path   string // as git prints it: quoted where it has odd bytes
+	Status string // M changed, D deleted, T of another kind
 }
 
 // ParseResult reads the output of a script. Only lines that start with the nonce
@@ -91,7 +100,7 @@ func (r *Result) read(words []string) (end bool, err error) {
 	}
 	text := make([]string, len(args))
 	for i, a := range args {
-		if verb == "path" && i == 0 {
+		if i == 0 && (verb == "path" || verb == "changed" || verb == "tree") {
 			text[i] = a
 			continue
 		}
@@ -105,8 +114,14 @@ func (r *Result) read(words []string) (end bool, err error) {
 		r.Displaced = append(r.Displaced, text[0])
 	case verb == "cleared" && len(text) == 1:
 		r.Cleared = append(r.Cleared, text[0])
+	case verb == "tracked" && len(text) == 1:
+		r.Tracked = append(r.Tracked, text[0])
 	case verb == "path" && len(text) == 2:
 		r.Restored = append(r.Restored, RestoredPath{State: text[0], Path: text[1]})
+	case verb == "tree" && len(text) == 1 && treeName.MatchString(text[0]):
+		r.Tree = text[0]
+	case verb == "changed" && len(text) == 2:
+		r.Changed = append(r.Changed, ChangedPath{Status: text[0], Path: text[1]})
 	case verb == "refused" && len(text) == 2:
 		r.Refused = fmt.Sprintf("%q goes through %q, a symbolic link of the checkout that does not lead to a folder in it", text[0], text[1])
 		return true, nil
@@ -128,6 +143,9 @@ func command(variant, number string) (int, string, bool) {
 func decode(word string) (string, bool) {
 	if word == "-" {
 		return "", true
+	}
+	if text, ok := strings.CutPrefix(word, "="); ok {
+		return text, true
 	}
 	b, err := base64.StdEncoding.DecodeString(word)
 	return string(b), err == nil

@@ -2,20 +2,26 @@ package patch
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 )
 
-//go:embed scripts/lib.sh
-var libScript string
+//go:embed scripts/tasks.sh
+var tasksScript string
 
 //go:embed scripts/apply.sh
 var applyScript string
 
 //go:embed scripts/restore.sh
 var restoreScript string
+
+//go:embed scripts/snapshot.sh
+var snapshotScript string
+
+//go:embed scripts/tracked.sh
+var trackedScript string
 
 // Attempts returns the commands that are tried in order on each variant; each
 // gets the patch's file as one more argument. They are the official harness's,
@@ -51,77 +57,119 @@ func commandName(n int) (string, bool) {
 	return "", false
 }
 
-// ApplyScript returns a script that applies the patch in the checkout at root.
-// files are where the texts of p.Variants have been put, in their order. The
-// script is one process: it keeps what the commands might change, tries them on
+// ApplyTask returns a task that applies the patch. files are where the texts of p.Variants have been put, in their order. The
+// task keeps what the commands might change, tries them on
 // each variant, restores the kept state exactly after each that fails, and stops
 // at the first that succeeds. Uncommitted changes, untracked files and the index
 // stay as they are, but for an untracked file standing where the patch makes one.
 //
 // nonce must be unguessable: it marks the lines ParseResult reads.
-func (p *Prepared) ApplyScript(root, nonce string, files []string) (string, error) {
+func (p *Prepared) ApplyTask(nonce string, files []string) (string, error) {
 	if len(p.Unsafe) > 0 {
 		return "", &UnsafeError{Problems: p.Unsafe}
 	}
 	if len(files) != len(p.Variants) {
-		return "", fmt.Errorf("apply script: %d files for %d variants of the patch", len(files), len(p.Variants))
+		return "", fmt.Errorf("apply task: %d files for %d variants of the patch", len(files), len(p.Variants))
 	}
-	head, err := scriptHead(root, nonce, p.watch, p.created)
+	head, err := taskHead(nonce, p.watch, p.created)
 	if err != nil {
-		return "", fmt.Errorf("apply script: %w", err)
+		return "", fmt.Errorf("apply task: %w", err)
 	}
-	return head + setArguments(files) + libScript + applyScript, nil
+	return head + begin(files) + applyScript, nil
 }
 
-// Restore is what RestoreScript needs.
+// Restore is what RestoreTask needs.
 type Restore struct {
-	Root      string   // the checkout
 	Base      string   // commit the files come from
-	Nonce     string   // as for ApplyScript
+	Nonce     string   // as for ApplyTask
 	Paths     []string // files to bring back, or to delete where Base has none; all that TestPatch touches must be among them
 	TestPatch string   // file with the patch to apply afterwards; "" for none
+	// Trusted says that nothing of the model has run in the checkout yet, so that
+	// its objects need not be looked at again.
+	Trusted bool
 }
 
-// RestoreScript returns a script that brings each path to what it is in the base
+// RestoreTask returns a task that brings each path to what it is in the base
 // commit, on its own, so that one unknown path does not keep the others as they
 // are, and then applies the test patch with the same commands as a model's patch.
 // Nothing that stands where a path or one of its folders belongs survives: links
 // and folders planted there are removed, never followed.
-func RestoreScript(r Restore) (string, error) {
+func RestoreTask(r Restore) (string, error) {
 	for _, name := range r.Paths {
 		if why := pathReason(name); why != "" {
-			return "", fmt.Errorf("restore script: %q: %s", name, why)
+			return "", fmt.Errorf("restore task: %q: %s", name, why)
 		}
 	}
 	if !commitName.MatchString(r.Base) {
-		return "", fmt.Errorf("restore script: %q is not a commit", r.Base)
+		return "", fmt.Errorf("restore task: %q is not a commit", r.Base)
 	}
-	head, err := scriptHead(r.Root, r.Nonce, r.Paths, nil)
+	head, err := taskHead(r.Nonce, r.Paths, nil)
 	if err != nil {
-		return "", fmt.Errorf("restore script: %w", err)
+		return "", fmt.Errorf("restore task: %w", err)
 	}
 	var files []string
 	if r.TestPatch != "" {
 		files = []string{r.TestPatch}
 	}
-	return head + "base=" + quote(r.Base) + "\n" + setArguments(files) + libScript + restoreScript, nil
+	trusted := ""
+	if r.Trusted {
+		trusted = "yes"
+	}
+	return head + "base=" + quote(r.Base) + "\ntrusted=" + trusted + "\n" + begin(files) + restoreScript, nil
+}
+
+// SnapshotTask returns a task that names the tracked files as they are now (Result.Tree). With the tree of an earlier call it says
+// which have changed since (Result.Changed, at most 1000). Untracked files are
+// not looked at.
+func SnapshotTask(nonce, before string) (string, error) {
+	if before != "" && !treeName.MatchString(before) {
+		return "", fmt.Errorf("snapshot task: %q is not a tree", before)
+	}
+	head, err := taskHead(nonce, nil, nil)
+	if err != nil {
+		return "", fmt.Errorf("snapshot task: %w", err)
+	}
+	return head + "before=" + before + "\n" + begin(nil) + snapshotScript, nil
+}
+
+// TrackedTask returns a task that names the tracked files among the paths, and those in
+// folders that are (Result.Tracked, at most 1000).
+func TrackedTask(nonce string, paths []string) (string, error) {
+	if len(paths) == 0 {
+		return "", errors.New("tracked task: no path")
+	}
+	for _, name := range paths {
+		if name == "" || strings.ContainsAny(name, "\n\x00") {
+			return "", fmt.Errorf("tracked task: %q is no name of one line", name)
+		}
+	}
+	head, err := taskHead(nonce, paths, nil)
+	if err != nil {
+		return "", fmt.Errorf("tracked task: %w", err)
+	}
+	return head + begin(nil) + trackedScript, nil
 }
 
 var (
+	treeName   = regexp.MustCompile(`^[0-9a-f]{40,64}$`)
 	commitName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._/~^-]*$`)
 	nonceForm  = regexp.MustCompile(`^[0-9A-Za-z_-]{8,128}$`)
 )
 
-// scriptHead sets the variables of the script's common part. The paths are here
-// documents, which need no quoting and know no limit of length.
-func scriptHead(root, nonce string, watch, created []string) (string, error) {
+// Tasks returns the script that runs tasks in the checkout at root, one after the
+// other, each whatever became of those before it. Their files are its arguments.
+func Tasks(root string) (string, error) {
+	if !strings.HasPrefix(root, "/") || strings.ContainsAny(root, "\"\\\n") {
+		return "", fmt.Errorf("tasks: the folder %q is not absolute, or has quotes, backslashes or line breaks in it", root)
+	}
+	return "#!/bin/sh\nroot=" + quote(root) + "\n" + tasksScript, nil
+}
+
+// taskHead sets what a task has to set.
+func taskHead(nonce string, watch, created []string) (string, error) {
 	if !nonceForm.MatchString(nonce) {
 		return "", fmt.Errorf("the nonce %q is not 8 to 128 letters, digits, - or _", nonce)
 	}
-	if !strings.HasPrefix(root, "/") || strings.ContainsAny(root, "\"\\\n") {
-		return "", fmt.Errorf("the folder %q is not absolute, or has quotes, backslashes or line breaks in it", root)
-	}
-	end := "end-" + nonce
 	var spare []string
 	known := newSet()
 	known.add(watch...)
@@ -132,36 +180,37 @@ func scriptHead(root, nonce string, watch, created []string) (string, error) {
 			}
 		}
 	}
-	if slices.Contains(watch, end) {
-		return "", fmt.Errorf("the patch writes to a file named like the nonce")
-	}
 	var b strings.Builder
-	b.WriteString("#!/bin/sh\n")
-	fmt.Fprintf(&b, "nonce=%s\nroot=%s\nlists() {\n", nonce, quote(root))
+	fmt.Fprintf(&b, "nonce=%s\nlists() {\n", nonce)
 	for _, list := range []struct {
 		name  string
 		paths []string
 	}{{"watch", watch}, {"spare", spare}, {"created", created}} {
-		fmt.Fprintf(&b, "cat >\"$tmp/%s\" <<'%s' || return\n", list.name, end)
-		for _, p := range list.paths {
-			b.WriteString(p)
-			b.WriteByte('\n')
+		// Built into the shell, printf knows no limit of length.
+		if len(list.paths) > 0 {
+			b.WriteString("printf '%s\\n'")
+		} else {
+			b.WriteString(":")
 		}
-		b.WriteString(end + "\n")
+		for _, p := range list.paths {
+			b.WriteString(" " + quote(p))
+		}
+		fmt.Fprintf(&b, " >\"$tmp/%s\" || return\n", list.name)
 	}
 	b.WriteString("}\n")
 	return b.String(), nil
 }
 
-func setArguments(files []string) string {
+// begin starts a task that works on files.
+func begin(files []string) string {
 	if len(files) == 0 {
-		return "set --\n"
+		return "begin\n"
 	}
 	words := make([]string, len(files))
 	for i, f := range files {
 		words[i] = quote(f)
 	}
-	return "set -- " + strings.Join(words, " ") + "\n"
+	return "begin\nset -- " + strings.Join(words, " ") + "\n"
 }
 
 // quote makes one word of sh.

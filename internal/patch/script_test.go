@@ -2,6 +2,7 @@ package patch_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -130,17 +131,34 @@ func (c *checkout) diffOf(changed files, args ...string) string {
 	return out
 }
 
-func (c *checkout) run(script string, shell ...string) (string, patch.Result, error) {
+func (c *checkout) run(task string, shell ...string) (string, patch.Result, error) {
+	c.t.Helper()
+	out := c.runAll(c.root, []string{task}, shell...)
+	r, err := patch.ParseResult(nonce, out)
+	return out, r, err
+}
+
+// runAll runs tasks in the checkout at root.
+func (c *checkout) runAll(root string, tasks []string, shell ...string) string {
 	c.t.Helper()
 	if len(shell) == 0 {
 		shell = []string{"sh"}
 	}
-	file := filepath.Join(c.t.TempDir(), "script.sh")
-	if err := os.WriteFile(file, []byte(script), 0o644); err != nil {
+	script, err := patch.Tasks(root)
+	if err != nil {
 		c.t.Fatal(err)
 	}
+	dir := c.t.TempDir()
+	words := shell[1:]
+	for i, text := range append([]string{script}, tasks...) {
+		file := filepath.Join(dir, fmt.Sprintf("%d.sh", i))
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			c.t.Fatal(err)
+		}
+		words = append(words, file)
+	}
 	tmp := c.t.TempDir()
-	cmd := exec.Command(shell[0], append(shell[1:], file)...)
+	cmd := exec.Command(shell[0], words...)
 	cmd.Dir = c.root
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 	out, err := cmd.CombinedOutput()
@@ -151,8 +169,7 @@ func (c *checkout) run(script string, shell ...string) (string, patch.Result, er
 	if left, _ := os.ReadDir(tmp); len(left) > 0 {
 		c.t.Errorf("the script left %v in the temporary folder", left)
 	}
-	r, err := patch.ParseResult(nonce, string(out))
-	return string(out), r, err
+	return string(out)
 }
 
 // apply prepares a patch and applies it with the real script.
@@ -176,7 +193,7 @@ func (c *checkout) applyPrepared(p patch.Prepared, shell ...string) patch.Result
 		}
 		names = append(names, name)
 	}
-	script, err := p.ApplyScript(c.root, nonce, names)
+	script, err := p.ApplyTask(nonce, names)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -189,14 +206,14 @@ func (c *checkout) applyPrepared(p patch.Prepared, shell ...string) patch.Result
 
 func (c *checkout) restore(r patch.Restore, testPatch string) patch.Result {
 	c.t.Helper()
-	r.Root, r.Nonce = c.root, nonce
+	r.Nonce = nonce
 	if testPatch != "" {
 		r.TestPatch = filepath.Join(c.t.TempDir(), "test patch.diff")
 		if err := os.WriteFile(r.TestPatch, []byte(testPatch), 0o644); err != nil {
 			c.t.Fatal(err)
 		}
 	}
-	script, err := patch.RestoreScript(r)
+	script, err := patch.RestoreTask(r)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -255,13 +272,49 @@ func numbered(n int) string {
 	return b.String()
 }
 
-func shell(tb testing.TB, script string) string {
-	tb.Helper()
-	cmd := exec.Command("sh")
-	cmd.Stdin = strings.NewReader(script)
-	out, err := cmd.Output()
+// Each task has its own result, whatever became of those before it.
+func TestTasksAreOnTheirOwn(t *testing.T) {
+	c := newCheckout(t, files{"f.txt": "a\nb\nc\n", "t.txt": "1\n"})
+	base := c.base()
+	nonces := []string{"nonce-of-the-first", "nonce-of-the-second", "nonce-of-the-third", "nonce-of-the-fourth"}
+	p, err := patch.Prepare(fixB)
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
-	return string(out)
+	file := filepath.Join(t.TempDir(), "patch.diff")
+	if err := os.WriteFile(file, []byte(fixB), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.write(files{"t.txt": "2\n"})
+	var tasks []string
+	for i, make := range []func(nonce string) (string, error){
+		func(nonce string) (string, error) { return p.ApplyTask(nonce, []string{file}) },
+		func(nonce string) (string, error) {
+			return patch.RestoreTask(patch.Restore{Base: strings.Repeat("a", 40), Nonce: nonce, Paths: []string{"t.txt"}, Trusted: true})
+		},
+		func(nonce string) (string, error) {
+			return patch.RestoreTask(patch.Restore{Base: base, Nonce: nonce, Paths: []string{"t.txt"}, Trusted: true})
+		},
+		func(nonce string) (string, error) { return patch.SnapshotTask(nonce, "") },
+	} {
+		text, err := make(nonces[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		tasks = append(tasks, text)
+	}
+	out := c.runAll(c.root, tasks)
+	var results []patch.Result
+	for i, nonce := range nonces {
+		r, err := patch.ParseResult(nonce, out)
+		if wrong := err != nil; wrong != (i == 1) {
+			t.Errorf("task %d: %v\n%s", i+1, err, out)
+		}
+		results = append(results, r)
+	}
+	c.same(abc("a\nB\nc\n").with(files{"t.txt": "1\n"}), "tree")
+	c.git("add", "-A")
+	if want := strings.TrimSpace(c.git("write-tree")); results[0].Command != gitApply || states(results[2])["t.txt"] != "restored" || results[3].Tree != want {
+		t.Errorf("%+v, want tree %s", results, want)
+	}
 }

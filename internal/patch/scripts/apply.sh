@@ -17,7 +17,8 @@ for file; do
 	variant=$((variant + 1))
 	git apply --check --reverse "$file" >"$tmp/out" 2>&1
 	code=$?
-	say try "$variant" 5 "$code" "$(tail -c 4096 "$tmp/out" | encode)"
+	excerpt
+	say try "$variant" 5 "$code" "$word"
 	if [ "$code" -eq 0 ]; then
 		won="$variant 5"
 		break

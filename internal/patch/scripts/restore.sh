@@ -4,17 +4,49 @@
 # Both are done in a folder of their own, which holds nothing but those files, with
 # an index made of the base commit, and copied from there. So no .gitattributes of
 # the model's changes what git writes, and a test patch that fails leaves no trace.
+#
+# Code of the model may have run before. Whatever the files come from is hashed
+# again: git itself does not notice an object put in the place of another.
 
 [ -n "$gitdir" ] || fail "$root is not a git repository"
-git rev-parse --quiet --verify "$base^{commit}" >"$tmp/null" || fail "commit $base is not in the repository"
+# The whole name of a commit is not looked up first: reading it fails when it is none.
+case $trusted:${#base}:$base in
+yes:40:*[!0-9a-f]* | yes:64:*[!0-9a-f]*) named=yes ;;
+yes:40:* | yes:64:*) named= ;;
+*) named=yes ;;
+esac
+if [ -n "$named" ]; then
+	wanted=$base
+	base=$(git rev-parse --quiet --verify "$base^{commit}") || fail "commit $wanted is not in the repository"
+fi
+isolate
 
-mkdir "$tmp/base" || fail 'cannot make a folder'
-GIT_INDEX_FILE=$tmp/index git read-tree "$base" || fail "cannot read commit $base"
+# genuine reports whether an object is what its name says: genuine TYPE NAME
+genuine() { [ "$(git cat-file "$1" "$2" | git hash-object -t "$1" --stdin)" = "$2" ]; }
+
+if [ -z "$trusted" ]; then
+	genuine commit "$base" && genuine tree "$(git rev-parse "$base^{tree}")" || fail "commit $base has been replaced by another"
+	: >"$tmp/listed"
+	[ ! -s "$tmp/watch" ] || tr '\n' '\0' <"$tmp/watch" | xargs -0 git ls-tree -r -t "$base" -- >"$tmp/listed" || fail "cannot read commit $base"
+	sort -u "$tmp/listed" | while read -r _ type name _; do
+		[ "$type" = commit ] || genuine "$type" "$name" || fail "$type $name of commit $base has been replaced by another"
+	done || exit 1
+fi
+GIT_INDEX_FILE=$tmp/index git read-tree "$base" || fail "commit $base is not in the repository, or cannot be read"
 tr '\n' '\0' <"$tmp/watch" | (
 	cd -- "$tmp/base" &&
 		GIT_DIR=$gitdir GIT_WORK_TREE=$tmp/base GIT_INDEX_FILE=$tmp/index git checkout-index --quiet --force -z --stdin
 )
-sed "s,^,$base:," "$tmp/watch" | git cat-file --batch-check >"$tmp/types" || fail "cannot read commit $base"
+: >"$tmp/back" && : >"$tmp/other" && : >"$tmp/names" && : >"$tmp/types"
+while IFS= read -r path; do
+	if [ -f "$tmp/base/$path" ] || [ -L "$tmp/base/$path" ]; then
+		printf '%s\n' "$path" >>"$tmp/back"
+	else
+		printf '%s\n' "$path" >>"$tmp/other"
+		printf '%s:%s\n' "$base" "$path" >>"$tmp/names"
+	fi
+done <"$tmp/watch"
+[ ! -s "$tmp/names" ] || git cat-file --batch-check <"$tmp/names" >"$tmp/types" || fail "cannot read commit $base"
 
 # clear removes what stands in the way of the folders above a path.
 clear() {
@@ -24,7 +56,7 @@ clear() {
 		dir=$dir${rest%%/*} rest=${rest#*/}
 		if [ -L "./$dir" ] || { [ -e "./$dir" ] && [ ! -d "./$dir" ]; }; then
 			rm -f -- "./$dir"
-			say cleared "$(printf '%s' "$dir" | encode)"
+			tell cleared "$dir"
 		fi
 		dir=$dir/
 	done
@@ -39,15 +71,14 @@ same() {
 # put copies a path from the folder to the checkout, unless it is the same there.
 put() {
 	same "$1" && state=kept && return
-	rm -rf -- "./$1"
-	case $1 in */*) mkdir -p -- "./${1%/*}" || return ;; esac
+	if [ -e "./$1" ] || [ -L "./$1" ]; then rm -rf -- "./$1"; fi
+	case $1 in */*) [ -d "./${1%/*}" ] || mkdir -p -- "./${1%/*}" || return ;; esac
 	cp -dp -- "$tmp/base/$1" "./$1" && state=restored
 }
 
 # What does not exist at the base commit goes first: it may stand where a file or
 # a folder of the base commit belongs.
 exec 3<"$tmp/types"
-: >"$tmp/back"
 while IFS= read -r path && read -r type <&3; do
 	clear "$path"
 	case $type in
@@ -57,16 +88,18 @@ while IFS= read -r path && read -r type <&3; do
 			rm -rf -- "./$path" || fail "cannot remove $path"
 			state=deleted
 		fi
-		say path "$state" "$(printf '%s' "$path" | encode)"
 		;;
-	*' blob '*) printf '%s\n' "$path" >>"$tmp/back" ;;
-	*) say path skipped "$(printf '%s' "$path" | encode)" ;; # a folder: the patch cannot mean it
+	*' blob '*) fail "cannot restore $path from $base" ;;
+	*) state=skipped ;; # a folder: the patch cannot mean it
 	esac
-done <"$tmp/watch"
+	encode "$path"
+	say path "$state" "$word"
+done <"$tmp/other"
 while IFS= read -r path; do
 	clear "$path"
 	put "$path" || fail "cannot restore $path from $base"
-	say path "$state" "$(printf '%s' "$path" | encode)"
+	encode "$path"
+	say path "$state" "$word"
 done <"$tmp/back"
 
 [ $# -gt 0 ] || { say 'done'; exit 0; }
@@ -76,9 +109,9 @@ done <"$tmp/back"
 	top=$(pwd -P) index=$tmp/index
 	backup
 	chain 1 "$1" || restore
-	printf '%s' "$won" >"$tmp/won"
+	printf '%s\n' "$won" >"$tmp/won"
 ) || exit 1
-won=$(cat "$tmp/won")
+IFS= read -r won <"$tmp/won"
 if [ -n "$won" ]; then
 	while IFS= read -r path; do
 		if [ -L "$tmp/base/$path" ] || [ -f "$tmp/base/$path" ]; then

@@ -1,49 +1,117 @@
-# Common part of both scripts. POSIX sh; git and, for the last command, patch.
-# Set above: nonce, root, and the function lists, which writes into $tmp
+# Runs tasks, each in a shell of its own: sh tasks.sh TASK... POSIX sh; git and, for
+# the last command, patch. Starting a process takes longer than most of what is done
+# here, so what tasks have in common is done once, and by the shell where it can be.
+# Set above: root. A task sets nonce, and the function lists, which writes into $tmp
 #   watch    paths a command might write, one a line
 #   spare    what a command may leave beside them (.rej, .orig)
 #   created  paths that do not exist before the patch
-# Only lines that start with the nonce are the result. What commands say goes to
-# files and comes back encoded, so that none of it can look like a result.
+# and then calls begin. Only lines that start with the nonce are its result. What
+# commands say goes to files and comes back encoded, so that none of it can look
+# like a result.
 
 set -u
 export LC_ALL=C PATCH_GET=0 GIT_TERMINAL_PROMPT=0 GIT_LITERAL_PATHSPECS=1 GIT_OPTIONAL_LOCKS=0 GIT_NO_REPLACE_OBJECTS=1
 unset POSIXLY_CORRECT CDPATH GIT_INDEX_FILE
 
 say() { printf '%s' "$nonce"; printf ' %s' "$@"; printf '\n'; }
-encode() { e=$(base64 | tr -d '\n'); printf '%s' "${e:--}"; }
-fail() { say error "$(printf '%s' "$1: $(tail -c 1000 "$tmp/err" 2>/dev/null)" | encode)"; exit 1; }
 
-tmp=/nonexistent
-tmp=$(mktemp -d) || fail 'cannot make a temporary folder'
-trap 'rm -rf -- "$tmp"' EXIT
-exec 2>"$tmp/err" </dev/null
-cd -- "$root" || fail "cannot enter $root"
+# encode puts text into the form of a word: it sets word.
+encode() {
+	case $1 in
+	'') word=- ;;
+	*[!A-Za-z0-9_./+@,-]*) joined "$(printf '%s' "$1" | base64)" ;;
+	*) word="=$1" ;;
+	esac
+}
+joined() {
+	word=
+	for line in $1; do word=$word$line; done
+}
+
+# tell says the result VERB with words, each encoded.
+tell() {
+	verb=$1 words=
+	shift
+	for text; do
+		encode "$text"
+		words="$words $word"
+	done
+	say "$verb$words"
+}
+fail() {
+	tell error "$1: $(tail -c 1000 "$tmp/err" 2>/dev/null)"
+	exit 1
+}
+
+# excerpt sets word to the end of what a command has printed.
+excerpt() { if [ -s "$tmp/out" ]; then joined "$(tail -c 4096 "$tmp/out" | base64)"; else word=-; fi; }
+
+broken= tmp=/nonexistent shelf=
+shelf=$(mktemp -d) && trap 'rm -rf -- "$shelf"' EXIT || broken='cannot make a temporary folder'
+dirs= n=0
+for task; do
+	n=$((n + 1))
+	dirs="$dirs $n $n/old $n/base"
+done
+# shellcheck disable=SC2086 # a list of words
+[ -n "$broken" ] || (cd -- "$shelf" && mkdir home plain git git/refs git/objects $dirs) || broken='cannot make a folder'
+[ -n "$broken" ] || exec 2>"$shelf/err" </dev/null
+[ -n "$broken" ] || cd -- "$root" || broken="cannot enter $root"
 
 # The checkout may belong to another user than the one who applies the patch. git
 # before 2.31 takes the permission from a file only, and not from the repository.
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
-mkdir "$tmp/home" || fail 'cannot make a folder'
-{
-	printf '[safe]\n\tdirectory = *\n\tdirectory = "%s"\n' "$root"
-	[ -z "${HOME:-}" ] || printf '[include]\n\tpath = "%s/.gitconfig"\n' "$HOME"
-} >"$tmp/home/.gitconfig"
-export XDG_CONFIG_HOME="${XDG_CONFIG_HOME:-${HOME:-}/.config}" HOME="$tmp/home"
-top=$(pwd -P)
-gitdir= prefix= index=
-if where=$(git rev-parse --absolute-git-dir --show-prefix --git-path index); then
+gitdir= prefix= index= objects= format= top=
+if [ -z "$broken" ]; then
 	{
-		IFS= read -r gitdir
-		IFS= read -r prefix
-		IFS= read -r index
-	} <<-end
-		$where
-	end
-	# In a sub-folder of a repository git apply skips what it is given and exits 0.
-	[ -z "$prefix" ] || fail "$root is not the root of its repository"
-	[ -f "$index" ] || index=
+		printf '[safe]\n\tdirectory = *\n\tdirectory = "%s"\n' "$root"
+		[ -z "${HOME:-}" ] || printf '[include]\n\tpath = "%s/.gitconfig"\n' "$HOME"
+	} >"$shelf/home/.gitconfig"
+	export XDG_CONFIG_HOME="${XDG_CONFIG_HOME:-${HOME:-}/.config}" HOME="$shelf/home"
+	top=$(pwd -P)
+	if where=$(git rev-parse --absolute-git-dir --show-prefix --git-path index --git-path objects --show-object-format); then
+		{
+			IFS= read -r gitdir
+			IFS= read -r prefix
+			IFS= read -r index
+			IFS= read -r objects
+			IFS= read -r format # older gits repeat the question
+		} <<-end
+			$where
+		end
+		# In a sub-folder of a repository git apply skips what it is given and exits 0.
+		[ -z "$prefix" ] || broken="$root is not the root of its repository"
+		[ -f "$index" ] || index=
+	fi
 fi
-lists || fail 'cannot write the lists of paths'
+
+# begin makes a task ready, or ends it.
+begin() {
+	if [ -n "$broken" ]; then
+		tmp=$shelf
+		fail "$broken"
+	fi
+	exec 2>"$tmp/err"
+	lists || fail 'cannot write the lists of paths'
+	: >"$tmp/displaced"
+}
+
+# isolate has git read the objects from a repository of our own, so that settings,
+# attributes, filters and hooks of the checkout and of the user count no more: code
+# of the model may have written them, and git would run what they name.
+isolate() {
+	objects=$(cd -- "$objects" && pwd -P) || fail 'the repository has no objects'
+	printf '[safe]\n\tdirectory = *\n' >"$shelf/plain/.gitconfig"
+	export HOME="$shelf/plain" XDG_CONFIG_HOME="$shelf/plain" GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
+	printf 'ref: refs/heads/none\n' >"$shelf/git/HEAD"
+	if [ "$format" = sha256 ]; then
+		printf '[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n' >"$shelf/git/config"
+	else
+		printf '[core]\n\trepositoryformatversion = 0\n\tbare = true\n' >"$shelf/git/config"
+	fi
+	export GIT_DIR="$shelf/git" GIT_OBJECT_DIRECTORY="$objects"
+	gitdir=$shelf/git
+}
 
 # parents goes through the folders above a path. One that is a link into the tree
 # is followed, setting path to where the file really is; one that is a link out of
@@ -57,7 +125,7 @@ parents() {
 			real=$(cd -P -- "./$dir" && pwd -P) || real=
 			case $real/ in
 			"$top"/*) ;;
-			*) say refused "$(printf '%s' "$path" | encode)" "$(printf '%s' "$dir" | encode)"; exit 1 ;;
+			*) tell refused "$path" "$dir"; exit 1 ;;
 			esac
 			real=${real#"$top"}
 			path=${real#/}${real:+/}$rest
@@ -71,7 +139,7 @@ parents() {
 
 # backup keeps everything on the lists as it is now.
 backup() {
-	mkdir "$tmp/old" || fail 'cannot make a backup'
+	kept=0
 	: >"$tmp/folders" && : >"$tmp/keep" && : >"$tmp/real" && : >"$tmp/empty" && : >"$tmp/rejects"
 	while IFS= read -r path; do
 		parents
@@ -82,14 +150,22 @@ backup() {
 		[ -e "./$path" ] || printf '%s\n' "$path" >>"$tmp/rejects"
 		remember
 	done <"$tmp/spare"
-	[ -s "$tmp/keep" ] || return 0
-	tr '\n' '\0' <"$tmp/keep" | xargs -0 sh -c 'cp -dp --parents -- "$@" "$0"' "$tmp/old" || fail 'cannot make a backup'
+	case $kept in
+	0) ;;
+	?)
+		set --
+		while IFS= read -r path; do set -- "$@" "$path"; done <"$tmp/keep"
+		cp -dp --parents -- "$@" "$tmp/old"
+		;;
+	*) tr '\n' '\0' <"$tmp/keep" | xargs -0 sh -c 'cp -dp --parents -- "$@" "$0"' "$tmp/old" ;;
+	esac || fail 'cannot make a backup'
 }
 
 remember() {
 	printf './%s\n' "$path" >>"$tmp/real"
 	if [ -L "./$path" ] || [ -f "./$path" ]; then
 		printf './%s\n' "$path" >>"$tmp/keep"
+		kept=$((kept + 1))
 	elif [ -d "./$path" ]; then
 		printf './%s\n' "$path" >>"$tmp/empty"
 	fi
@@ -128,7 +204,6 @@ displace() {
 # try runs one command on the state backup saw: try VARIANT NUMBER COMMAND...
 # What applied the patch is left in won, to be announced when all is done.
 first=yes won=
-: >"$tmp/displaced"
 try() {
 	variant=$1 number=$2
 	shift 2
@@ -143,7 +218,8 @@ try() {
 		echo 'it left rejected hunks' >>"$tmp/out"
 		code=1
 	fi
-	say try "$variant" "$number" "$code" "$(tail -c 4096 "$tmp/out" | encode)"
+	excerpt
+	say try "$variant" "$number" "$code" "$word"
 	first=
 	[ "$code" -eq 0 ] || return 1
 	won="$variant $number"
@@ -154,7 +230,7 @@ announce() {
 		say failed
 		return
 	fi
-	while IFS= read -r path; do say displaced "$(printf '%s' "$path" | encode)"; done <"$tmp/displaced"
+	while IFS= read -r path; do tell displaced "$path"; done <"$tmp/displaced"
 	say applied ${won% *} ${won#* }
 }
 
@@ -183,3 +259,13 @@ chain() {
 	try "$1" 3 git apply --verbose --reject "$2" && return
 	try "$1" 4 patch --batch --forward --fuzz=5 -p1 --unified --no-backup-if-mismatch -i "$2"
 }
+
+n=0
+for task; do
+	n=$((n + 1))
+	(
+		tmp=$shelf/$n
+		set --
+		. "$task"
+	)
+done
