@@ -2,8 +2,6 @@ package runner
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -16,83 +14,67 @@ import (
 	"github.com/evalrun/evalrun/grading"
 	"github.com/evalrun/evalrun/internal/patch"
 	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/internal/screen"
 	"github.com/evalrun/evalrun/reports"
 )
 
-// gradingRevision is raised when the same log could get another verdict.
-const gradingRevision = 1
-
 // attempt makes one attempt and writes its record. A nil record means the run
 // was interrupted; an error ends the run.
-func (r *Runner) attempt(ctx context.Context, worker int, rd ready) (*reports.Attempt, error) {
+func (r *Runner) attempt(ctx context.Context, rd ready) (*reports.Attempt, error) {
+	if found, err := r.recall(ctx, rd); err != nil || found != nil {
+		return found, err
+	}
 	a := r.record(rd.job)
 	a.Start = time.Now().UTC()
 	a.Network = r.o.Network()
 	a.Image, a.ImageDigest, a.Env = rd.image.Ref, rd.image.Digest, rd.image.Env
 	a.Deviations, a.History = rd.image.Deviations, rd.image.History
-	a.Key = r.key(rd)
-	if old := r.reusable(&a); old != nil {
-		return old, nil
+	a.ImageSeconds = rd.imageTook.Seconds()
+	a.Key, a.RunKey = r.key(rd), r.runKey(rd)
+	files := r.files(&a)
+	if err := r.o.Ledger.Started(&a); err != nil {
+		return nil, err
 	}
-	r.o.Observer.Worker(worker, a.InstanceID+" start")
-	files := r.o.Layout.Instance(a.RunID, a.Model, a.InstanceID)
 	if err := os.MkdirAll(files.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("instance %s: make its folder: %w", a.InstanceID, err)
 	}
-	if err := r.writeInputs(rd.job, files); err != nil {
+	var gone error
+	if rd.text, gone = rd.job.Prediction.Text(); gone != nil {
+		a.Outcome, a.Reason, a.Patch = grading.InfraFailed, gone.Error(), reports.PatchRecord{}
+	}
+	if err := r.writeInputs(rd.job, rd.text, files); err != nil {
 		return nil, err
 	}
-	stop := r.decide(ctx, worker, rd, &a, files)
+	stop := r.decide(ctx, rd, &a, files)
 	if ctx.Err() != nil && a.Outcome == "" {
 		return nil, nil
 	}
-	a.Seconds = time.Since(a.Start).Seconds()
+	a.Seconds = time.Since(a.Start).Seconds() - a.WaitedSeconds
 	if err := r.save(&a, files); err != nil {
 		return nil, err
 	}
 	return &a, stop
 }
 
-// key names everything that determines a verdict.
-func (r *Runner) key(rd ready) string {
-	l := r.limits(rd.job)
-	return cache.NewKey("attempt").Int("grading", gradingRevision).
-		String("patch", patchHash(rd.job.Prediction)).String("row", rd.job.Instance.Hash()).
-		Bool("capabilities", r.o.RowCapabilities).Strings("evaluation", evaluationOf(rd.job.Recipe.Evaluation)).String("rules", string(r.o.Rules)).String("image", rd.image.Digest).
-		Int("memory", l.Sandbox.MemoryBytes).Int("pids", l.Sandbox.Pids).Int("cpus", int64(l.Sandbox.CPUs*1000)).
-		Int("disk", l.Sandbox.DiskBytes).Int("timeout", int64(l.Timeout)).Int("output", l.OutputBytes).Sum()
-}
-
-// evaluationOf is what is run: derived from the row, and so not in its hash.
-func evaluationOf(e datasets.Evaluation) []string {
-	if e.Whole {
-		return []string{"whole", e.Script, e.LogParser, e.EvalType}
-	}
-	return append([]string{"phases", e.Prelude, e.Setup, e.Build, e.Test, e.TestPatch, e.LogParser, e.EvalType}, e.ResetFiles...)
-}
-
-// reusable returns the record of an earlier call that still holds: the same
-// key, and a result of the patch rather than of its surroundings.
-func (r *Runner) reusable(a *reports.Attempt) *reports.Attempt {
-	old, ok := r.o.Earlier[JobKey{a.Model, a.InstanceID}]
-	if !ok || old.Key != a.Key || !old.Outcome.Evaluated() {
-		return nil
-	}
-	old.Reused = true
-	return &old
-}
-
-// writeInputs puts down what is about to be run, for people and other tools.
-func (r *Runner) writeInputs(job Job, files reports.InstanceFiles) error {
+// writeTexts puts down what is run, for people and other tools.
+func (r *Runner) writeTexts(job Job, patch *string, files reports.InstanceFiles) error {
 	text := ""
-	if job.Prediction.Patch != nil {
-		text = *job.Prediction.Patch
+	if patch != nil {
+		text = *patch
 	}
 	if err := cache.WriteFile(files.Patch, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("instance %s: write patch.diff: %w", job.Instance.ID, err)
 	}
 	if err := cache.WriteFile(files.EvalScript, []byte(job.Recipe.Evaluation.Script), 0o755); err != nil {
 		return fmt.Errorf("instance %s: write eval.sh: %w", job.Instance.ID, err)
+	}
+	return nil
+}
+
+// writeInputs puts down what is about to be run.
+func (r *Runner) writeInputs(job Job, patch *string, files reports.InstanceFiles) error {
+	if err := r.writeTexts(job, patch, files); err != nil {
+		return err
 	}
 	// A log of an earlier attempt must not be taken for this one's.
 	for _, old := range []string{files.TestOutput, files.Report, files.Attempt} {
@@ -107,11 +89,17 @@ func (r *Runner) save(a *reports.Attempt, files reports.InstanceFiles) error {
 	if err := cache.WriteFile(files.Log, []byte(instanceLog(a)), 0o644); err != nil {
 		return fmt.Errorf("instance %s: write run_instance.log: %w", a.InstanceID, err)
 	}
-	return reports.WriteAttempt(r.o.Layout, a)
+	if err := reports.WriteAttempt(r.o.Layout.Attempt(a.Attempt), a); err != nil {
+		return err
+	}
+	return r.o.Ledger.Finished(a)
 }
 
 // decide fills in the outcome. The error it returns ends the run.
-func (r *Runner) decide(ctx context.Context, worker int, rd ready, a *reports.Attempt, files reports.InstanceFiles) error {
+func (r *Runner) decide(ctx context.Context, rd ready, a *reports.Attempt, files reports.InstanceFiles) error {
+	if a.Outcome != "" {
+		return nil // there is no patch to be had
+	}
 	if rd.job.Prediction.Empty() {
 		a.Outcome, a.Reason = grading.EmptyPatch, "the prediction has no patch"
 		return nil
@@ -119,91 +107,130 @@ func (r *Runner) decide(ctx context.Context, worker int, rd ready, a *reports.At
 	if rd.err != nil {
 		return r.noImage(ctx, rd.err, a)
 	}
-	prepared, err := patch.Prepare(*rd.job.Prediction.Patch)
-	describePatch(a, prepared)
-	if err != nil {
-		a.Outcome, a.Reason = grading.ApplyFailed, err.Error()
-		if len(prepared.Problems) > 0 {
-			a.Reason += ": " + prepared.Problems[0].String()
+	p, err := patch.Prepare(*rd.text)
+	rd.patch = &prepared{p, screen.Patch(p, r.o.Policy), err}
+	describePatch(a, rd.patch.Prepared)
+	if rd.patch.err != nil {
+		a.Outcome, a.Reason = grading.ApplyFailed, rd.patch.err.Error()
+		if len(rd.patch.Problems) > 0 {
+			a.Reason += ": " + rd.patch.Problems[0].String()
 		}
 		return nil
 	}
-	return r.tryAll(ctx, worker, rd, prepared, a, files)
-}
-
-// noImage fills in the outcome of an attempt whose image could not be had.
-func (r *Runner) noImage(ctx context.Context, err error, a *reports.Attempt) error {
-	var engine *sandbox.EngineError
-	switch {
-	case ctx.Err() != nil:
+	looks := rd.patch.screen // not a part of the patch, which would be kept with it
+	a.Trust.Screen = &looks
+	switch rd.patch.screen.Level {
+	case screen.Blocked:
+		a.Outcome, a.Reason = grading.Tampering, "the policy does not let it run: "+rd.patch.screen.Reason()
 		return nil
-	case errors.Is(err, ErrEndRun):
-		a.Outcome, a.Reason = grading.InfraFailed, err.Error()
-		return err
-	case errors.As(err, &engine):
-		a.Outcome, a.Reason = grading.InfraFailed, err.Error()
-		return r.engineFailed(err)
+	case screen.Suspicious:
+		a.Trust.Flagged = append(a.Trust.Flagged, "the patch looks suspicious: "+rd.patch.screen.Reason())
 	}
-	a.Outcome, a.Reason = grading.BuildFailed, err.Error()
-	return nil
+	if err := r.tryAll(ctx, rd, a, files); err != nil {
+		return err
+	}
+	return r.secondOpinion(ctx, rd, a, files)
 }
 
 // tryAll tries until the attempt has an outcome. Trouble of the engine is tried
 // again, and then told as such; it is never a result of the patch.
-func (r *Runner) tryAll(ctx context.Context, worker int, rd ready, prepared patch.Prepared, a *reports.Attempt, files reports.InstanceFiles) error {
+func (r *Runner) tryAll(ctx context.Context, rd ready, a *reports.Attempt, files reports.InstanceFiles) error {
 	before, troubles, died := *a, slices.Clone(a.Warnings), 0
+	pauses, waits := newPauses(), 0
 	for try := 1; ; try++ {
+		before.WaitedSeconds = a.WaitedSeconds
 		*a = before
 		a.Warnings = slices.Clone(troubles)
-		t := &trial{r: r, worker: worker, job: rd.job, image: rd.image, patch: prepared, limits: r.limits(rd.job), a: a, files: files}
+		t := &trial{structured: rd.structured, r: r, try: try, index: rd.index, job: rd.job, image: rd.image, patch: *rd.patch, limits: r.limits(rd.job), a: a, files: files}
 		err := t.run(ctx)
 		var stop error
 		switch {
 		case err == nil:
-			r.failures.Store(0)
+			r.breaker.worked()
+			if t.missing != "" && !t.unpatched && !r.missingWithout(ctx, t) {
+				a.Outcome, a.Reason = grading.Unresolved, "no test ran; without the patch they do, so that it is not the missing network: "+t.missing
+			}
+			r.refusal(ctx, t)
+			if ctx.Err() != nil {
+				a.Outcome = ""
+			}
 			return nil
 		case ctx.Err() != nil:
 			a.Outcome = ""
 			return nil
-		case errors.Is(err, sandbox.ErrDead):
-			// Once may be the host's doing. Twice is the tests'.
-			if died++; died == 2 {
+		case r.troubled(ctx, rd.job, err, pauses, &waits):
+			troubles = append(troubles, fmt.Sprintf("waited for the engine: %v", err))
+			try--
+			continue
+		case errors.Is(err, sandbox.ErrDead) && t.modelRan && died == 0:
+			died++ // once may be the host's doing
+		case errors.Is(err, sandbox.ErrDead) && t.modelRan:
+			if bad := r.control(ctx, t); bad == nil {
 				a.Outcome, a.Reason = grading.Unresolved, "the sandbox died of what ran in it, twice: "+err.Error()
 				return nil
+			} else {
+				err = fmt.Errorf("%w; and a sandbox without the patch does not work either: %w", err, bad)
+				if try == engineTries {
+					stop = r.breaker.failed(err)
+				}
 			}
 		case isStorage(err):
 			return fmt.Errorf("instance %s: %w", a.InstanceID, err)
-		case try == engineTries && t.modelRan && r.works(ctx, t):
+		case try == engineTries && t.modelRan && !errors.Is(err, sandbox.ErrHostFull) && r.control(ctx, t) == nil:
 			// Three sandboxes failed once the patch's code ran in them, and one
 			// without it works.
 			a.Outcome, a.Reason = grading.Unresolved, "what the patch runs keeps its sandbox from working: "+err.Error()
 			return nil
 		case try == engineTries:
-			stop = r.engineFailed(err)
+			stop = r.breaker.failed(err)
 		}
 		if try == engineTries {
 			a.Outcome, a.Reason = grading.InfraFailed, err.Error()
 			return stop
 		}
 		troubles = append(troubles, fmt.Sprintf("try %d: %v", try, err))
-		r.o.Observer.Worker(worker, fmt.Sprintf("%s engine trouble, try %d", a.InstanceID, try+1))
-		if err := pause(ctx, time.Duration(try*try)*time.Second); err != nil {
+		if err := pause(ctx, pauses.NextBackOff()); err != nil {
 			a.Outcome = ""
 			return nil
 		}
 	}
 }
 
-// works reports whether a fresh sandbox of the same kind, without the patch, runs
-// a command.
-func (r *Runner) works(ctx context.Context, t *trial) bool {
-	box, err := r.o.Driver.Start(ctx, t.spec())
+// control does in a fresh sandbox of the same kind, without the patch, what has
+// to be possible whatever the patch: run a command, and bring back the test files.
+func (r *Runner) control(ctx context.Context, failed *trial) error {
+	box, err := r.start(ctx, failed.job, failed.image)
 	if err != nil {
-		return false
+		return err
 	}
-	defer r.bin.take(ctx, t.a.InstanceID, box)
-	res, err := box.Exec(ctx, sandbox.Command{Argv: []string{"/bin/true"}, Dir: "/", Timeout: time.Minute})
-	return err == nil && res.ExitCode == 0
+	defer r.bin.take(ctx, failed.a.InstanceID, box)
+	t := &trial{r: r, job: failed.job, image: failed.image, limits: failed.limits, box: box, a: &reports.Attempt{InstanceID: failed.a.InstanceID}}
+	restore, err := t.restoreScript()
+	if err != nil {
+		return err
+	}
+	if restore == nil {
+		res, err := box.Exec(ctx, sandbox.Command{Argv: []string{"/bin/true"}, Dir: "/", Timeout: time.Minute})
+		if err == nil && res.ExitCode != 0 {
+			err = fmt.Errorf("/bin/true exited with %d", res.ExitCode)
+		}
+		return err
+	}
+	if ok, err := t.scripts(ctx, restore); !ok || err != nil {
+		return errors.Join(err, errors.New(t.a.Reason))
+	}
+	return nil
+}
+
+// missingWithout reports whether the tests lack what they want to fetch without the
+// patch, too. A patch could print as much; an image that cannot run its tests is
+// nobody's failure but the dataset's. Where it cannot be told, the log is believed.
+func (r *Runner) missingWithout(ctx context.Context, failed *trial) bool {
+	t, err := r.unpatched(ctx, failed)
+	if err != nil || t.a.Outcome != grading.Ungradeable {
+		return err != nil
+	}
+	return t.missing != ""
 }
 
 // isStorage reports whether an error is about our own files rather than the engine.
@@ -224,19 +251,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 func patchRecord(p *datasets.Prediction) reports.PatchRecord {
-	rec := reports.PatchRecord{Null: p.Patch == nil}
-	if p.Patch != nil {
-		rec.SHA256, rec.Bytes = patchHash(p), len(*p.Patch)
-	}
-	return rec
-}
-
-func patchHash(p *datasets.Prediction) string {
-	if p.Patch == nil {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(*p.Patch))
-	return hex.EncodeToString(sum[:])
+	return reports.PatchRecord{Null: p.Null(), SHA256: p.SHA256(), Bytes: p.Size()}
 }
 
 func describePatch(a *reports.Attempt, p patch.Prepared) {

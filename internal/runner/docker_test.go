@@ -3,11 +3,14 @@ package runner_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/grading"
@@ -120,27 +123,36 @@ func TestOnDocker(t *testing.T) {
 	}
 }
 
-// timer remembers how long attempts took.
+// timer remembers how long each attempt had a worker.
 type timer struct {
 	mu      sync.Mutex
+	since   map[int]time.Time
 	seconds []float64
 }
 
-func (*timer) Worker(int, string) {}
-
-func (m *timer) Done(a *reports.Attempt) {
+func (m *timer) Worker(worker int, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seconds = append(m.seconds, a.Seconds)
+	began, busy := m.since[worker]
+	switch {
+	case text == "":
+		m.seconds = append(m.seconds, time.Since(began).Seconds())
+		delete(m.since, worker)
+	case !busy:
+		m.since[worker] = time.Now()
+	}
 }
 
+func (*timer) Done(*reports.Attempt) {}
+
 // BenchmarkAttempt makes attempts with two workers on a warm image. The test
-// command sleeps for a second; the figure is the median of what an attempt takes
-// beyond that second.
+// command sleeps for a second. The figures are the median of how long an attempt
+// keeps its worker beyond that second, and what the whole run takes beyond those
+// seconds, everything before and after the attempts included, shared out over them.
 func BenchmarkAttempt(b *testing.B) {
 	c, image := daemon(b)
 	o := realOptions(b, c, image)
-	m := &timer{}
+	m := &timer{since: map[int]time.Time{}}
 	o.Observer = m
 	var list []runner.Job
 	for i := range b.N {
@@ -158,5 +170,53 @@ func BenchmarkAttempt(b *testing.B) {
 		}
 	}
 	slices.Sort(m.seconds)
-	b.ReportMetric(m.seconds[len(m.seconds)/2]-1, "s-beyond-tests/attempt")
+	b.ReportMetric(m.seconds[len(m.seconds)/2]-1, "s-worker-beyond-tests/attempt")
+	perWorker := float64((b.N + o.Workers - 1) / o.Workers)
+	b.ReportMetric(b.Elapsed().Seconds()/perWorker-1, "s-wall-beyond-tests/attempt")
+}
+
+// A resolved attempt during which something reached for what tests run with is
+// resolved by the rules, and a person is told.
+func TestWatchedFromOutside(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root sees what a container has written")
+	}
+	c, image := daemon(t)
+	fixing := func(lines ...string) string {
+		return strings.Replace(code(lines...), " add() { echo $(($1 - $2)); }\n", "-add() { echo $(($1 - $2)); }\n+add() { echo $(($1 + $2)); }\n", 1)
+	}
+	withSetup := withEvaluation(func(e *datasets.Evaluation) { e.Setup = ". ./add.sh" })
+	tests := []struct {
+		job  runner.Job
+		want string // part of what is flagged, "" for nothing
+	}{
+		{realJob("tool", fixing("cp /usr/bin/true /usr/bin/yes"), withSetup), "/usr/bin/yes"},
+		{realJob("back-again", fixing("cp /usr/bin/yes /tmp/y; cp /usr/bin/true /usr/bin/yes; cp /tmp/y /usr/bin/yes"), withSetup), "/usr/bin/yes"},
+		{realJob("tests", fixing("echo '# more' >>tests/run.sh")), "tests/run.sh"},
+		{realJob("tests-and-back", fixing("cp tests/run.sh /tmp/run.sh; cat /tmp/run.sh >tests/run.sh")), "tests/run.sh"},
+		{realJob("names", fixing("mkdir -p \"$(printf '/tmp/\\377')\"; echo '# more' >>tests/run.sh")), "tests/run.sh"},
+		{realJob("depth", fixing("d=/tmp; for i in $(seq 210); do d=$d/d; done; mkdir -p $d; echo '# more' >>tests/run.sh")), "not known for sure"},
+		{realJob("tracked", fixing("[ ! -e tests ] || { echo '# more' >>add.sh; echo x >untracked; }")), ""},
+		{realJob("tests-in-set-up", fixing("[ -e /tmp/x ] || echo '# more' >>tests/run.sh; : >/tmp/x"), withSetup), ""},
+		{realJob("nothing", fixing("echo x >/tmp/x; mkdir -p /opt/tool/bin; : >/opt/tool/bin/tool"), withSetup), ""},
+	}
+	var list []runner.Job
+	for _, tt := range tests {
+		list = append(list, tt.job)
+	}
+	attempts, err := runner.New(realOptions(t, c, image)).Run(context.Background(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, tt := range tests {
+		a := attempts[i]
+		told := slices.DeleteFunc(slices.Clone(a.Trust.Flagged), func(s string) bool { return !strings.Contains(s, "changed") })
+		if flagged := strings.Join(told, "; "); a.Outcome != grading.Resolved || !strings.Contains(flagged, tt.want) || tt.want == "" && flagged != "" {
+			t.Errorf("%s: %s %q, flagged %q, want %q; warnings %q", a.InstanceID, a.Outcome, a.Reason, flagged, tt.want, a.Warnings)
+		}
+		want := map[string][]string{"tests": {"M tests/run.sh"}, "tests-and-back": {"M tests/run.sh"}, "names": {"M tests/run.sh"}, "tracked": {"M add.sh"}}[a.InstanceID]
+		if diff := cmp.Diff(want, a.ChangedByTests); diff != "" || strings.Contains(strings.Join(a.Warnings, ""), "not known") {
+			t.Errorf("%s: changed by tests (-want +got):\n%s\nwarnings %q", a.InstanceID, diff, a.Warnings)
+		}
+	}
 }

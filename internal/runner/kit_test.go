@@ -24,8 +24,8 @@ const (
 	goodPatch = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-old\n+new\n"
 	testPatch = "diff --git a/tests/test_x.py b/tests/test_x.py\nnew file mode 100644\n--- /dev/null\n+++ b/tests/test_x.py\n@@ -0,0 +1 @@\n+hidden test\n"
 
-	passing = "PASSED tests/test_x.py::test_new\nPASSED tests/test_x.py::test_old\n"
-	failing = "FAILED tests/test_x.py::test_new\nPASSED tests/test_x.py::test_old\n"
+	passing = "PASSED tests/test_x.py::test_new\nPASSED tests/test_x.py::test_old\n=== 2 passed in 0.10s ===\n"
+	failing = "FAILED tests/test_x.py::test_new\nPASSED tests/test_x.py::test_old\n=== 1 failed, 1 passed in 0.10s ===\n"
 )
 
 // job is a job for an instance of this name; one phase, the tests, unless edited.
@@ -133,6 +133,7 @@ type kit struct {
 	options runner.Options
 	images  *fakeImages
 	seen    *observer
+	runner  *runner.Runner // of the last run
 
 	mu  sync.Mutex
 	ran []string // instance/script, in the order they began
@@ -142,11 +143,13 @@ func newKit(t *testing.T) *kit {
 	t.Helper()
 	k := &kit{fake: &sandboxtest.Fake{}, images: &fakeImages{}, seen: &observer{}}
 	k.phases = map[string]phase{
-		"apply.sh":   prints("NONCE try 1 1 0 -\nNONCE applied 1 1\n", 0),
-		"restore.sh": prints("NONCE path absent dGVzdHMvdGVzdF94LnB5\nNONCE try 1 1 0 -\nNONCE applied 1 1\n", 0),
-		"setup.sh":   prints("set up\n", 0),
-		"build.sh":   prints("built\n", 0),
-		"test.sh":    prints(passing, 0),
+		"apply.sh":    prints("NONCE try 1 1 0 -\nNONCE applied 1 1\n", 0),
+		"restore.sh":  prints("NONCE path absent dGVzdHMvdGVzdF94LnB5\nNONCE try 1 1 0 -\nNONCE applied 1 1\n", 0),
+		"setup.sh":    prints("set up\n", 0),
+		"build.sh":    prints("built\n", 0),
+		"test.sh":     prints(passing, 0),
+		"snapshot.sh": prints("NONCE tree 0123456789abcdef0123456789abcdef01234567\nNONCE done\n", 0),
+		"changes.sh":  prints("NONCE tree 0123456789abcdef0123456789abcdef01234567\nNONCE done\n", 0),
 	}
 	k.fake.OnExec = k.exec
 	k.options = runner.Options{
@@ -195,6 +198,7 @@ func (k *kit) run(t *testing.T, ctx func() context.Context, jobs ...runner.Job) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := runner.New(k.options)
+		k.runner = r
 		c := context.Background()
 		if ctx != nil {
 			c = ctx()

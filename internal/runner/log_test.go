@@ -1,8 +1,11 @@
 package runner_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -11,6 +14,8 @@ import (
 	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/grading"
 	"github.com/evalrun/evalrun/grading/logparse"
+	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/internal/sandbox/sandboxtest"
 	"github.com/evalrun/evalrun/reports"
 )
 
@@ -127,7 +132,7 @@ func TestWhole(t *testing.T) {
 			if a.Outcome != tt.want {
 				t.Errorf("%s %s, want %s", a.Outcome, a.Reason, tt.want)
 			}
-			if diff := cmp.Diff([]string{"a/apply.sh", "a/eval.sh"}, k.ran); diff != "" {
+			if diff := cmp.Diff([]string{"a/apply.sh", "a/snapshot.sh", "a/eval.sh", "a/changes.sh"}, k.ran); diff != "" {
 				t.Errorf("what ran (-want +got):\n%s", diff)
 			}
 			if got := read(t, k.files().TestOutput); !strings.HasPrefix(got, tt.output) {
@@ -166,5 +171,34 @@ func TestFilesOfAttempt(t *testing.T) {
 	}
 	if log := read(t, k.files().Log); !strings.Contains(log, ">>>>> Patch Apply Failed: ") {
 		t.Errorf("run_instance.log does not say that the patch failed:\n%s", log)
+	}
+}
+
+// TestOneLongLine: tests that print 100 MB without a line end cost about the bytes of
+// their log, twice where they are graded, and are graded like any other.
+func TestOneLongLine(t *testing.T) {
+	const size = 100 << 20
+	noise := bytes.Repeat([]byte("."), 1<<20)
+	k := newKit(t)
+	k.options.Limits.OutputBytes = 256 << 20
+	k.phases["test.sh"] = func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
+		for range size / len(noise) {
+			cmd.Output.Write(noise)
+		}
+		return prints("\n"+passing, 0)(ctx, box, cmd)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	a := k.one(t, job("a"))
+	runtime.ReadMemStats(&after)
+	if a.Outcome != grading.Resolved {
+		t.Errorf("%s: %s", a.Outcome, a.Reason)
+	}
+	if info, err := os.Stat(k.files().TestOutput); err != nil || info.Size() < size {
+		t.Errorf("the log: %+v, %v", info, err)
+	}
+	t.Logf("%d MiB were allocated", (after.TotalAlloc-before.TotalAlloc)>>20)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 4*size {
+		t.Errorf("%d MiB were allocated for a log of %d MiB", n>>20, size>>20)
 	}
 }

@@ -33,7 +33,7 @@ func BenchmarkMemory(b *testing.B) {
 		}
 	}
 	// As the program itself sets it.
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(96 << 20))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(80 << 20))
 	noise := bytes.Repeat([]byte("tests/test_x.py ............................................................ [ 50%]\n"), 1<<14)
 	fake := &sandboxtest.Fake{OnExec: func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
 		name := cmd.Argv[len(cmd.Argv)-1]

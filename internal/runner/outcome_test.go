@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -90,17 +91,33 @@ func TestOutcomes(t *testing.T) {
 		{name: "no room for our script", job: job("a", setup), world: both(is("restore.sh", prints("sh: 0: Cannot fork\n", 2)), leftPids(100)), want: grading.Unresolved, reason: "100 processes", started: 1},
 		{name: "no room for the tests", job: job("a", setup), world: both(is("test.sh", fails(&sandbox.EngineError{Op: "x", Err: sandbox.ErrDead})), leftPids(100)), want: grading.Unresolved, reason: "100 processes", started: 1},
 		{name: "disk full", job: job("a"), world: is("test.sh", fullDisk), want: grading.DiskLimit, reason: "test phase wrote more than", started: 1},
-		{name: "disk full in our script", job: job("a", setup), world: is("restore.sh", fullDisk), want: grading.DiskLimit, reason: "restore phase", started: 1},
-		{name: "sandbox ended twice", job: job("a"), world: is("test.sh", dies), want: grading.Unresolved, reason: "twice", started: 2},
+		{name: "disk full in our script", job: job("a", setup), world: is("restore.sh", fullDisk), want: grading.DiskLimit, reason: "restore+snapshot phase", started: 1},
+		{name: "sandbox ended twice", job: job("a"), world: is("test.sh", dies), want: grading.Unresolved, reason: "twice", started: 3},
 		{name: "sandbox ended once", job: job("a"), world: is("test.sh", inTurn(dies, prints(passing, 0))), want: grading.Resolved, started: 2},
-		{name: "sandbox ended before the tests", job: job("a", setup), world: is("setup.sh", dies), want: grading.Unresolved, reason: "twice", started: 2},
+		{name: "sandbox ended before the tests", job: job("a", setup), world: is("setup.sh", dies), want: grading.Unresolved, reason: "twice", started: 3},
+		{name: "sandbox ends before the patch's code", job: job("a"), world: is("apply.sh", dies), want: grading.InfraFailed, reason: "dead", started: 3},
+		{name: "restore fails with and without the patch", job: job("a", setup), world: is("restore.sh", prints("", 1)), want: grading.InfraFailed, reason: "without the patch", started: 5},
+		{name: "restore fails after the patch's set-up", job: job("a", setup), world: is("restore.sh", inTurn(prints("", 1), prints("", 1), prints("NONCE applied 1 1\n", 0))), want: grading.Unresolved, reason: "twice", started: 3},
+		{name: "silent tests", job: job("a"), world: both(silenceOf(time.Minute), is("test.sh", hangs("test_new ..."))), want: grading.SilenceLimit, reason: "the test phase printed nothing for 1m0s", started: 1},
+		{name: "slow tests that print", job: job("a"), world: both(silenceOf(time.Minute), is("test.sh", slowly(10, 50*time.Second, passing))), want: grading.Resolved, started: 1},
+		{name: "changed files cannot be told", job: job("a"), world: both(is("snapshot.sh", prints("", 1)), is("changes.sh", dies)), want: grading.Resolved, started: 1},
+		{name: "dies while changed files are looked for", job: job("a"), world: is("changes.sh", dies), want: grading.Resolved, started: 1},
 
 		{name: "no statuses", job: job("a"), world: is("test.sh", prints("hello\n", 0)), want: grading.Unresolved, reason: "exited with 0", started: 1},
 		{name: "blames the network", job: job("a"), world: is("test.sh", prints("Cannot connect to the Docker daemon\n", 1)), want: grading.Unresolved, reason: "exited with 1", started: 1},
-		{name: "modules that are not in the image", job: job("a"), world: is("test.sh", prints("a.go:3:2: module lookup disabled by GOPROXY=off\n", 1)), want: grading.Ungradeable, reason: "GOPROXY=off", started: 1},
+		{name: "modules that are not in the image", job: job("a"), world: is("test.sh", prints("a.go:3:2: module lookup disabled by GOPROXY=off\n", 1)), want: grading.Ungradeable, reason: "GOPROXY=off", started: 2},
+		{name: "pretends that modules are not in the image", job: job("a"), world: is("test.sh", inTurn(prints("a.go:3:2: module lookup disabled by GOPROXY=off\n", 1), prints(failing, 1))), want: grading.Unresolved, reason: "without the patch they do", started: 2},
+		{name: "our script cannot be written, once", job: job("a"), world: is("test.sh", inTurn(unwritten, prints(passing, 0))), want: grading.Resolved, started: 2},
+		{name: "our script can never be written", job: job("a"), world: is("apply.sh", unwritten), want: grading.InfraFailed, reason: "did not get to its result", started: 3},
+		{name: "the tests exit with 125", job: job("a"), world: is("test.sh", prints(failing, 125)), want: grading.Unresolved, started: 1},
+		{name: "the disk of all is full", job: job("a"), world: is("test.sh", fails(&sandbox.EngineError{Op: "x", Err: sandbox.ErrHostFull})), want: grading.InfraFailed, reason: "full", started: 3},
 		{name: "unknown parser", job: job("a", withEvaluation(func(e *datasets.Evaluation) { e.LogParser = "parse_log_nothing" })), want: grading.Ungradeable, reason: "parse_log_nothing", started: 1},
 		{name: "test patch does not apply", job: job("a"), world: is("restore.sh", prints("NONCE try 1 1 1 cGF0Y2ggZmFpbGVk\nNONCE failed\n", 1)), want: grading.Ungradeable, reason: "the row's test patch does not apply: patch failed", started: 1},
-		{name: "test patch out of the tree", job: job("a", withEvaluation(func(e *datasets.Evaluation) { e.ResetFiles = []string{"../x"} })), want: grading.Ungradeable, reason: "../x"},
+		{name: "test patch does not apply after the set-up of this patch", job: job("a", setup), world: func(k *kit) {
+			k.phases["restore.sh"] = inTurn(prints("NONCE try 1 1 1 cGF0Y2ggZmFpbGVk\nNONCE failed\n", 1), k.phases["restore.sh"])
+		}, want: grading.Unresolved, reason: "what the patch runs keeps the test files from being brought back", started: 2},
+		{name: "test patch does not apply after any set-up", job: job("a", setup), world: is("restore.sh", prints("NONCE try 1 1 1 cGF0Y2ggZmFpbGVk\nNONCE failed\n", 1)), want: grading.Ungradeable, reason: "patch failed", started: 2},
+		{name: "test patch out of the tree", job: job("a", withEvaluation(func(e *datasets.Evaluation) { e.ResetFiles = []string{"../x"} })), want: grading.Ungradeable, reason: "../x", started: 0},
 
 		{name: "no image", job: job("a"), world: noImage(errors.New("step 3 failed")), want: grading.BuildFailed, reason: "step 3 failed"},
 		{name: "engine does not start", job: job("a"), world: func(k *kit) {
@@ -108,10 +125,14 @@ func TestOutcomes(t *testing.T) {
 		}, want: grading.InfraFailed, reason: "no space left on device", started: 3},
 		{name: "engine fails in apply", job: job("a"), world: is("apply.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 3},
 		{name: "engine fails only in this patch's tests", job: job("a"), world: both(is("test.sh", fails(sandboxtest.Trouble("EOF"))), is("true", succeeds)), want: grading.Unresolved, reason: "keeps its sandbox from working", started: 4},
-		{name: "engine fails in tests", job: job("a"), world: is("test.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 4},
+		{name: "engine fails in tests", job: job("a"), world: both(is("test.sh", fails(sandboxtest.Trouble("EOF"))), func(k *kit) {
+			restore := k.phases["restore.sh"]
+			k.phases["restore.sh"] = inTurn(restore, restore, restore, fails(sandboxtest.Trouble("EOF")))
+		}), want: grading.InfraFailed, reason: "EOF", started: 4},
 		{name: "engine fails once", job: job("a"), world: is("test.sh", inTurn(fails(sandboxtest.Trouble("EOF")), prints(passing, 0))), want: grading.Resolved, started: 2},
 		{name: "our script says nothing", job: job("a"), world: is("apply.sh", prints("", 0)), want: grading.InfraFailed, reason: "did not get to its result", started: 3},
-		{name: "our script never ends", job: job("a"), world: is("apply.sh", hangs("")), want: grading.ApplyFailed, reason: "not applied within 5m", started: 1},
+		{name: "our script never ends", job: job("a"), world: is("apply.sh", hangs("")), want: grading.ApplyFailed, reason: "not applied within 5m", started: 2},
+		{name: "our script never ends, once", job: job("a"), world: is("apply.sh", inTurn(hangs(""), prints("NONCE try 1 1 0 -\nNONCE applied 1 1\n", 0))), want: grading.Resolved, started: 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,6 +163,29 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+func silenceOf(d time.Duration) func(*kit) {
+	return func(k *kit) { k.options.Limits.Silence = d }
+}
+
+// slowly is a phase that prints a line at a time before it says what it has to.
+func slowly(lines int, pause time.Duration, text string) phase {
+	return func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
+		for range lines {
+			if err := sandboxtest.Sleep(ctx, pause); err != nil {
+				return sandbox.Result{}, err
+			}
+			io.WriteString(cmd.Output, "...\n")
+		}
+		return prints(text, 0)(ctx, box, cmd)
+	}
+}
+
+// unwritten is a command whose files could not be written.
+func unwritten(_ context.Context, _ *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
+	io.WriteString(cmd.Output, "tar: No space left on device\n")
+	return sandbox.Result{ExitCode: sandbox.FilesFailed, FilesFailed: true}, nil
+}
+
 func fullDisk(_ context.Context, box *sandboxtest.FakeSandbox, _ sandbox.Command) (sandbox.Result, error) {
 	box.Kill()
 	return sandbox.Result{ExitCode: -1, DiskFull: true}, nil
@@ -151,12 +195,11 @@ func fullDisk(_ context.Context, box *sandboxtest.FakeSandbox, _ sandbox.Command
 func TestRecord(t *testing.T) {
 	k := newKit(t)
 	k.options.Unenforced = []string{"disk: measured"}
-	k.options.Labels = map[string]string{"mine": "too"}
 	k.images.image = func(context.Context, *datasets.Instance) (runner.Image, error) {
 		return runner.Image{Ref: "ref", Digest: "sha256:d", Env: []string{"A=b"}, Deviations: []string{"Python 3.11 for 3.9"}}, nil
 	}
 	k.fake.OnUsage = func(box *sandboxtest.FakeSandbox) (sandbox.Usage, error) {
-		if box.Spec.Image != "sha256:d" || box.Spec.Labels["mine"] != "too" || box.Spec.Labels["evalrun.run"] != "run" || box.Spec.Expiry.IsZero() {
+		if box.Spec.Image != "sha256:d" || box.Spec.Labels["evalrun.instance"] != "a" || box.Spec.Labels["evalrun.run"] != "run" || box.Spec.Expiry.IsZero() {
 			t.Errorf("the sandbox was asked for as %+v", box.Spec)
 		}
 		return sandbox.Usage{PeakMemoryBytes: 5, CPUSeconds: 1.5, ThrottledSeconds: 0.5}, nil
@@ -164,6 +207,7 @@ func TestRecord(t *testing.T) {
 	k.phases["apply.sh"] = prints("NONCE try 1 1 1 bm8=\nNONCE try 1 2 0 -\nNONCE displaced eC5weQ==\nNONCE applied 1 2\n", 0)
 	k.phases["restore.sh"] = prints("NONCE path restored dGVzdHMvYQ==\nNONCE path kept dGVzdHMvYg==\nNONCE try 1 1 0 -\nNONCE applied 1 1\n", 0)
 	k.phases["setup.sh"] = takes(2*time.Second, prints("x\nMARK status=1 pip install -e .\ny\nMARK status=127 tox\n", 0))
+	k.phases["changes.sh"] = prints("NONCE tree 0123456789abcdef0123456789abcdef01234567\nNONCE changed M eC5weQ==\nNONCE changed D eS5weQ==\nNONCE done\n", 0)
 	k.phases["test.sh"] = takes(3*time.Second, prints(passing, 0))
 	a := k.one(t, job("a", setup))
 
@@ -192,8 +236,11 @@ func TestRecord(t *testing.T) {
 	for _, p := range a.Phases {
 		phases = append(phases, p.Name)
 	}
-	if diff := cmp.Diff([]string{"apply", "setup", "restore", "build", "test"}, phases); diff != "" {
+	if diff := cmp.Diff([]string{"apply", "setup", "restore+snapshot", "build", "test"}, phases); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"M x.py", "D y.py"}, a.ChangedByTests); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
 	}
 	if last := a.Phases[4]; last.Seconds != 3 || last.OutputBytes != int64(len(passing)) {
 		t.Errorf("test phase: %+v", last)
@@ -213,8 +260,8 @@ func TestTriesAreTold(t *testing.T) {
 	if diff := cmp.Diff(want, a.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	if len(a.Phases) != 5 || len(a.Patch.Tries) != 1 || a.Seconds != 1+4 {
-		t.Errorf("%d phases, %d tries of the patch, %v s with pauses of 1 and 4", len(a.Phases), len(a.Patch.Tries), a.Seconds)
+	if len(a.Phases) != 5 || len(a.Patch.Tries) != 1 || a.Seconds <= 0 || a.Seconds > 2+4 {
+		t.Errorf("%d phases, %d tries of the patch, %v s with pauses of up to 2 and 4", len(a.Phases), len(a.Patch.Tries), a.Seconds)
 	}
 }
 

@@ -25,17 +25,29 @@ func (t *trial) phase(ctx context.Context, name, prelude, script string) (bool, 
 	}
 	mark := failureMark()
 	// As a file, since an argument has a limit of 128 KiB that scripts do pass.
+	env, script, extra := t.askReport(name, script)
 	file := sandbox.File{Path: ourDir + "/" + name + ".sh", Mode: 0o755, Data: []byte(shell(name, mark, prelude, script))}
 	out := t.log.phase(t.limits.OutputBytes)
-	res, err := t.box.Exec(ctx, sandbox.Command{
-		Argv: []string{"/bin/bash", file.Path}, Dir: workDir, Files: []sandbox.File{file}, Output: out, Timeout: left,
+	heard := newSilence(ctx, t.limits.Silence, out)
+	res, err := t.box.Exec(heard.ctx, sandbox.Command{
+		Argv: []string{"/bin/bash", file.Path}, Env: env, Dir: workDir, Files: append(extra, file), Output: heard, Timeout: left,
 	})
-	where := out.end()
+	where, silent := out.end(), heard.end()
+	if silent && ctx.Err() == nil && (err != nil || res.ExitCode == -1) {
+		t.addPhase(name, res, where)
+		t.log.startLine()
+		t.log.line(fmt.Sprintf("\n\nTimeout error: no output for %g seconds.", t.limits.Silence.Seconds()))
+		t.a.Outcome, t.a.Reason = grading.SilenceLimit, fmt.Sprintf("the %s phase printed nothing for %s; every process was killed", name, t.limits.Silence)
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
 	t.addPhase(name, res, where)
 	t.log.startLine()
+	if err := t.lookForRefusal(name, where); err != nil {
+		return false, err
+	}
 	switch {
 	case res.TimedOut:
 		t.log.line(fmt.Sprintf("\n\nTimeout error: %g seconds exceeded.", t.limits.Timeout.Seconds()))
@@ -44,16 +56,28 @@ func (t *trial) phase(ctx context.Context, name, prelude, script string) (bool, 
 	case res.DiskFull:
 		t.diskFull(name)
 		return false, nil
+	case res.FilesFailed:
+		return false, t.broken(name, errors.New("its script could not be put into the sandbox: "+t.tail(where)))
 	case res.ExitCode == -1:
 		return false, fmt.Errorf("%s phase: %w", name, sandbox.ErrDead)
 	case name == "test" || name == "eval":
 		t.test, t.testExit = where, res.ExitCode
 		if where.truncated {
-			t.a.Warnings = append(t.a.Warnings, fmt.Sprintf("the tests printed %d bytes; the middle is not in the log and was not graded", where.bytes))
+			t.warn("the tests printed %d bytes; the middle is not in the log and was not graded", where.bytes)
 		}
 		return true, nil
 	}
 	return true, t.noteFailures(name, mark, where)
+}
+
+// tail is the last line of a part of the log.
+func (t *trial) tail(where region) string {
+	where.start = max(where.start, where.end-4096)
+	text, err := t.readRegion(where)
+	if err != nil {
+		return err.Error()
+	}
+	return lastLine(text)
 }
 
 func (t *trial) diskFull(name string) {
@@ -100,7 +124,8 @@ func (t *trial) noteFailures(phase, mark string, where region) error {
 		}
 		if rest, ok := strings.CutPrefix(string(line), mark+" "); ok {
 			status, command, _ := strings.Cut(strings.TrimSpace(rest), " ")
-			t.a.Warnings = append(t.a.Warnings, fmt.Sprintf("%s: command failed with %s: %s", phase, status, command))
+			t.failedIn = append(t.failedIn, phase)
+			t.warn("%s: command failed with %s: %s", phase, status, command)
 		}
 		for more && err == nil {
 			_, more, err = lines.ReadLine() // the rest of a line too long to be a mark

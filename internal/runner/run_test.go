@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,7 +60,7 @@ func TestOrderAndBounds(t *testing.T) {
 		if err != nil || outcomes(attempts)[grading.Resolved] != 40 {
 			t.Errorf("seed %d: %v, %v", seed, outcomes(attempts), err)
 		}
-		if most := k.fake.Most(); most < 3 || most > 6 {
+		if most := k.fake.Most(); most < 3 || most > 9 { // two lanes for each worker, 3 being taken down
 			t.Errorf("seed %d: %d sandboxes at once with 3 workers", seed, most)
 		}
 		for w, text := range k.seen.workers {
@@ -125,15 +127,15 @@ func TestBreaker(t *testing.T) {
 		t.Errorf("the error is %v, want ErrEngineGone with the last failure", err)
 	}
 	// Each attempt is tried three times before it counts.
-	if n := k.fake.Started(); n < 15 || n > 18 {
-		t.Errorf("%d starts were tried, want those of 5 attempts, or of one more that was under way", n)
+	if n := k.fake.Started(); n < 15 || n > 27 { // two lanes for each worker
+		t.Errorf("%d starts were tried, want those of 5 attempts, or of some that were under way", n)
 	}
 	for _, a := range attempts {
 		if a.Outcome != grading.NotRun && a.Outcome != grading.InfraFailed {
 			t.Errorf("%s: %s %s", a.InstanceID, a.Outcome, a.Reason)
 		}
 	}
-	if n := outcomes(attempts)[grading.NotRun]; n < 14 {
+	if n := outcomes(attempts)[grading.NotRun]; n < 11 {
 		t.Errorf("%d were not run, want most", n)
 	}
 }
@@ -223,10 +225,157 @@ func TestInterruptAnywhere(t *testing.T) {
 	}
 }
 
+// ledger takes an attempt's own result, or else one of the same key.
+type ledger struct {
+	mu       sync.Mutex
+	started  []string
+	finished []reports.Attempt
+}
+
+func (l *ledger) Result(_ context.Context, want *reports.Attempt, _ *datasets.Instance) (*reports.Attempt, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.finished {
+		if a.Key != want.Key || !a.Outcome.Evaluated() {
+			continue
+		}
+		if a.Resumed = a.ID() == want.ID(); a.Resumed {
+			return &a, nil
+		}
+		if a.RunKey == want.RunKey && a.Outcome != grading.TimedOut {
+			from := a.Origin()
+			a.Model, a.Attempt, a.ReusedFrom = want.Model, want.Attempt, &from
+			return &a, nil
+		}
+	}
+	return nil, nil
+}
+
+func (l *ledger) Started(a *reports.Attempt) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.started = append(l.started, a.InstanceID)
+	return nil
+}
+
+func (l *ledger) Finished(a *reports.Attempt) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.finished = append(l.finished, *a)
+	return nil
+}
+
+// Those that may be made from another job's image are told of before that one is done
+// with it.
+func TestFollowersAreToldOf(t *testing.T) {
+	k := newKit(t)
+	k.options.Ledger = &ledger{}
+	k.phases["test.sh"] = hangs("") // so that they are made, too
+	var mu sync.Mutex
+	var told []string
+	k.options.Events = func(ev runner.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch ev.Kind {
+		case runner.Follows, runner.Started, runner.Finished:
+			told = append(told, string(ev.Kind)+" "+ev.Job.Prediction.Model)
+		}
+	}
+	var jobs []runner.Job
+	for _, model := range []string{"a", "b"} {
+		jobs = append(jobs, job("name", func(j *runner.Job) { j.Prediction.Model = model }))
+	}
+	if _, _, err := k.run(t, nil, jobs...); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"follows b", "sandbox started a", "finished a", "sandbox started b", "finished b"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// One patch for one instance is run once, whoever else gave it; what is no result
+// of the patch alone is nobody else's.
+func TestSamePatch(t *testing.T) {
+	another := func(model string, edits ...func(*runner.Job)) runner.Job {
+		return job("name", append(edits, func(j *runner.Job) { j.Prediction.Model = model })...)
+	}
+	other := withPatch(strings.ReplaceAll(goodPatch, "new", "newer"))
+	repeat := func(n int) func(*runner.Job) {
+		return func(j *runner.Job) { j.Attempt, j.Repetition = n+1, n }
+	}
+	tests := []struct {
+		name  string
+		jobs  []runner.Job
+		edit  func(*kit)
+		runs  int
+		taken int
+	}{
+		{"three models", []runner.Job{another("a"), another("b"), another("c")}, nil, 1, 2},
+		{"two patches", []runner.Job{another("a"), another("b", other), another("c"), another("d", other)}, nil, 2, 2},
+		{"repeated on purpose", []runner.Job{another("a"), another("a", repeat(1)), another("a", repeat(2))}, nil, 3, 0},
+		{"no patch", []runner.Job{another("a", withPatch("")), another("b", withPatch(""))}, nil, 0, 0},
+		{"apart", []runner.Job{another("a"), another("b")}, func(k *kit) { k.options.Apart = true }, 2, 0},
+		{"timed out", []runner.Job{another("a"), another("b"), another("c")}, func(k *kit) { k.phases["test.sh"] = hangs("") }, 3, 0},
+		{"the engine fails", []runner.Job{another("a"), another("b")}, func(k *kit) {
+			k.fake.OnStart = func(context.Context, sandbox.Spec) error { return sandboxtest.Trouble("EOF") }
+			k.options.MaxEngineFailures = 100
+		}, 6, 0}, // each is tried three times
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			k := newKit(t)
+			known := &ledger{}
+			k.options.Ledger, k.options.Workers = known, 1
+			if tt.edit != nil {
+				tt.edit(k)
+			}
+			if k.options.Apart {
+				known = &ledger{}
+				k.options.Ledger = nil
+			}
+			attempts, _, err := k.run(t, nil, tt.jobs...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken := 0
+			for i, a := range attempts {
+				if a.Outcome != attempts[0].Outcome || a.Outcome == grading.NotRun {
+					t.Errorf("record %d is %s %s", i, a.Outcome, a.Reason)
+				}
+				if a.ReusedFrom != nil {
+					taken++
+					files := k.options.Layout.Attempt(a.Attempt).Instance(a.RunID, a.Model, a.InstanceID)
+					for _, path := range []string{files.Patch, files.EvalScript, files.Report, files.Attempt, files.Log} {
+						if _, err := os.Stat(path); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			}
+			if n := k.fake.Started(); n != tt.runs || taken != tt.taken {
+				t.Errorf("%d sandboxes and %d results taken, want %d and %d", n, taken, tt.runs, tt.taken)
+			}
+			if len(k.seen.done) != len(tt.jobs) {
+				t.Errorf("%d were told as done, want all", len(k.seen.done))
+			}
+		})
+	}
+}
+
 // Results of an earlier call are taken as long as they still hold.
 func TestResume(t *testing.T) {
 	first := newKit(t)
-	first.phases["test.sh"] = inTurn(prints(passing, 0), prints(failing, 1), fails(sandboxtest.Trouble("EOF")))
+	// By instance, as scripts before the tests of one run beside the tests of another.
+	only := func(id string, then, otherwise phase) phase {
+		return func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
+			if box.Spec.Labels["evalrun.instance"] == id {
+				return then(ctx, box, cmd)
+			}
+			return otherwise(ctx, box, cmd)
+		}
+	}
+	first.phases["test.sh"] = only("unresolved", prints(failing, 1), prints(passing, 0))
+	first.phases["apply.sh"] = only("broken", fails(sandboxtest.Trouble("EOF")), first.phases["apply.sh"])
 	first.options.Workers, first.options.Builders, first.options.MaxEngineFailures = 1, 1, 100
 	all := []runner.Job{job("resolved"), job("unresolved"), job("broken"), job("empty", withPatch(""))}
 	before, _, err := first.run(t, nil, all...)
@@ -253,15 +402,16 @@ func TestResume(t *testing.T) {
 			for i := range j {
 				j[i].Prediction.Model = "another"
 			}
-		}, 3},
+		}, 1}, // the others are at the same patches
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			k := newKit(t)
-			k.options.Earlier = map[runner.JobKey]reports.Attempt{}
+			known := &ledger{}
 			for _, a := range before {
-				k.options.Earlier[runner.JobKey{Model: a.Model, InstanceID: a.InstanceID}] = a
+				known.Finished(&a)
 			}
+			k.options.Ledger = known
 			again := []runner.Job{job("resolved"), job("unresolved"), job("broken"), job("empty", withPatch(""))}
 			tt.edit(k, again)
 			attempts, _, err := k.run(t, nil, again...)
@@ -273,10 +423,9 @@ func TestResume(t *testing.T) {
 			}
 			reused := 0
 			for i, a := range attempts {
-				if a.Reused {
+				if a.Resumed {
 					reused++
 					want := before[i]
-					want.Reused = true
 					if diff := cmp.Diff(want.Outcome, a.Outcome); diff != "" || a.Key != want.Key {
 						t.Errorf("%s was taken over as something else:\n%s", a.InstanceID, diff)
 					}

@@ -9,8 +9,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +17,10 @@ import (
 
 	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/grading"
+	"github.com/evalrun/evalrun/internal/patch"
 	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/internal/schedule"
+	"github.com/evalrun/evalrun/internal/screen"
 	"github.com/evalrun/evalrun/reports"
 )
 
@@ -28,6 +29,16 @@ type Job struct {
 	Instance   *datasets.Instance
 	Recipe     *datasets.Recipe
 	Prediction *datasets.Prediction
+	// Attempt is which of several at the instance it is, from 1; 0 is the only one.
+	Attempt int
+	// Repetition tells attempts at one patch apart that are all to be made: none
+	// stands for another of a different repetition.
+	Repetition int
+}
+
+// ID names the attempt within its run.
+func (j Job) ID() reports.AttemptID {
+	return reports.AttemptID{Model: j.Prediction.Model, InstanceID: j.Instance.ID, Attempt: max(1, j.Attempt)}
 }
 
 // Image is what an attempt starts from.
@@ -38,6 +49,7 @@ type Image struct {
 	Deviations []string // where the environment is not the pinned one
 	History    string   // what is known of commits after base_commit
 	AddEnv     []string // what of Env the image does not set by itself
+	Fetched    bool     // it was not on this machine before
 }
 
 // Images gives the image of an instance, building or pulling it if need be.
@@ -67,30 +79,53 @@ type Options struct {
 	Network  func() string // what the probe found, for the records
 	// Unenforced are limits the engine cannot hold, in words, for the records.
 	Unenforced []string
-	Labels     map[string]string
 	// RowCapabilities gives sandboxes the capabilities their rows ask for.
 	RowCapabilities bool
-	// Earlier are records of earlier calls of this run. One whose key is equal
-	// and whose outcome is a result of the patch is taken instead of running.
-	Earlier map[JobKey]reports.Attempt
-	// MaxEngineFailures ends the run when this many attempts in a row failed for
-	// the engine's sake: the daemon is gone, and going on would only fail the rest.
+	// Policy says what patches may touch.
+	Policy screen.Policy
+	// Verify says which resolved attempts are run again with nothing but the
+	// patch's source files.
+	Verify Verify
+	// Ledger keeps results and gives those that need not be made again; nil for none.
+	Ledger Ledger
+	// Apart makes every attempt, also one at a patch that another one is at.
+	Apart bool
+	// History says what attempts will take, and is told what they took; without it
+	// the order of the jobs is kept and nothing but Workers bounds them.
+	History *schedule.History
+	// Layer names what an instance's image shares with others and has to be
+	// fetched or built but once; nil is nothing.
+	Layer func(*datasets.Instance) string
+	// Capacity bounds what all attempts at work are expected to need together.
+	Capacity schedule.Resources
+	// Deadline ends the run: what is not done then is not run. Zero is none.
+	Deadline time.Time
+	// Events is told what happens to jobs, from any goroutine; nil is nobody. It
+	// must return quickly.
+	Events func(Event)
+	// MaxEngineFailures ends the run when this many attempts in a row failed alike
+	// for the engine's sake, or four times as many in whatever way.
 	MaxEngineFailures int
 }
-
-// JobKey names a job within a run.
-type JobKey struct{ Model, InstanceID string }
 
 // Limits are what one attempt may use.
 type Limits struct {
 	Sandbox     sandbox.Limits
 	Timeout     time.Duration // from the first command to the last
+	Silence     time.Duration // between two pieces of output; 0 is no limit
 	OutputBytes int64         // of the tests' output kept; the middle is left out above
+	// ReadOnly keeps what runs from writing anywhere but to the checkout, root's home
+	// and folders in memory.
+	ReadOnly bool
+	User     string // UID:GID of what runs, which the checkout then belongs to; "" is root
 }
 
 // applyTimeout is what the commands that apply a patch may take; the time is ours, not
 // the tests'.
 const applyTimeout = 5 * time.Minute
+
+// changesTimeout is what looking for changed files may take.
+const changesTimeout = time.Minute
 
 // Tries of one attempt when the engine fails.
 const engineTries = 3
@@ -99,17 +134,26 @@ const engineTries = 3
 const gradeMemory = 64 << 20
 
 // ErrEngineGone ends a run whose engine fails every attempt.
-var ErrEngineGone = errors.New("the engine failed several attempts in a row")
+var ErrEngineGone = errors.New("the run is ended, since attempt after attempt fails")
+
+// ErrDeadline ends a run whose deadline has come.
+var ErrDeadline = errors.New("the run's deadline has come")
 
 // ErrEndRun is wrapped by errors of Images after which no attempt may be made.
 var ErrEndRun = errors.New("the run cannot go on")
 
 // Runner runs the attempts of one run.
 type Runner struct {
-	o        Options
-	grading  *semaphore.Weighted
-	failures atomic.Int64 // engine failures in a row
-	bin      *bin
+	o         Options
+	grading   *semaphore.Weighted
+	breaker   *breaker
+	bin       *bin
+	workers   *workers
+	admission *schedule.Admission
+	forecast  atomic.Pointer[schedule.Forecast]
+
+	followers map[int][]ready // by the job whose result they can take
+	follows   []bool
 }
 
 // New returns a Runner.
@@ -117,8 +161,14 @@ func New(o Options) *Runner {
 	if o.MaxEngineFailures == 0 {
 		o.MaxEngineFailures = 5
 	}
+	if o.Ledger == nil {
+		o.Ledger, o.Apart = noLedger{}, true
+	}
 	o.Workers, o.Builders = max(1, o.Workers), max(1, o.Builders)
-	return &Runner{o: o, grading: semaphore.NewWeighted(gradeMemory), bin: newBin(o.Workers)}
+	return &Runner{
+		o: o, breaker: &breaker{limit: o.MaxEngineFailures}, grading: semaphore.NewWeighted(gradeMemory), bin: newBin(o.Workers), workers: newWorkers(o.Workers),
+		admission: schedule.NewAdmission(o.Capacity),
+	}
 }
 
 // ready is a job whose image is there, or is known not to be.
@@ -127,118 +177,130 @@ type ready struct {
 	job   Job
 	image Image
 	err   error
+	text  *string   // of the patch
+	patch *prepared // nil where none is to be applied
+
+	imageTook time.Duration
+
+	structured grading.StructuredKind // the report asked for besides the log
+}
+
+// prepared is a patch made ready to be applied, or why it cannot be.
+type prepared struct {
+	patch.Prepared
+	screen screen.Report
+	err    error
 }
 
 // Run makes the attempts and returns their records, in the order of the jobs;
-// a job that was not reached has outcome not_run. The error is context.Cause
-// when the run was interrupted, ErrEngineGone when it gave up, or a failure to
-// write results. When Run returns, nothing it started is left running.
-func (r *Runner) Run(parent context.Context, jobs []Job) ([]reports.Attempt, error) {
+// a job that was not reached has outcome not_run. The error is that of Make.
+func (r *Runner) Run(ctx context.Context, jobs []Job) ([]reports.Attempt, error) {
 	attempts := make([]reports.Attempt, len(jobs))
-	for i := range jobs {
-		attempts[i] = r.record(jobs[i])
-		attempts[i].Outcome = grading.NotRun
-		attempts[i].Reason = "the run ended before this instance was reached"
-	}
-	g, ctx := errgroup.WithContext(parent)
-	prepared := r.prepareAll(ctx, g, jobs)
-	for w := range r.o.Workers {
-		g.Go(func() error { return r.work(ctx, w, prepared, attempts) })
-	}
-	err := g.Wait()
-	r.bin.wait()
-	if err == nil {
-		err = context.Cause(parent)
+	err := r.Make(ctx, jobs, func(job int, a *reports.Attempt) { attempts[job] = *a })
+	for i := range attempts {
+		if attempts[i].Outcome == "" {
+			attempts[i] = r.NotRun(jobs[i], err)
+		}
 	}
 	return attempts, err
 }
 
-// prepareAll gets the images of the jobs, some at a time, and passes the jobs on
-// as their images are there. A builder takes all jobs of one instance in a row,
-// so that two of them never wait for the same image.
-func (r *Runner) prepareAll(ctx context.Context, g *errgroup.Group, jobs []Job) <-chan ready {
-	groups := make(chan []int, len(jobs))
-	for start := 0; start < len(jobs); {
-		var group []int
-		for i := start; i < len(jobs) && jobs[i].Instance.ID == jobs[start].Instance.ID; i++ {
-			group = append(group, i)
-		}
-		groups <- group
-		start += len(group)
+// Make makes the attempts and keeps nothing of them: keep is given the record of each
+// that has come to an end, with the place of its job, from any goroutine. The error is
+// context.Cause when the run was interrupted, ErrDeadline when its time was over,
+// ErrEngineGone when it gave up, or a failure to write results. When Make returns,
+// nothing it started is left running.
+func (r *Runner) Make(parent context.Context, jobs []Job, keep func(job int, a *reports.Attempt)) error {
+	if !r.o.Deadline.IsZero() {
+		limited, cancel := context.WithDeadlineCause(parent, r.o.Deadline, ErrDeadline)
+		defer cancel()
+		parent = limited
 	}
-	close(groups)
-	prepared := make(chan ready, r.o.Workers)
-	var builders sync.WaitGroup
-	for range r.o.Builders {
-		builders.Add(1)
-		g.Go(func() error {
-			defer builders.Done()
-			for group := range groups {
-				for _, i := range group {
-					if !r.prepare(ctx, ready{index: i, job: jobs[i]}, prepared) {
-						return nil
-					}
-				}
-			}
-			return nil
-		})
+	r.followers, r.follows = nil, make([]bool, len(jobs))
+	if !r.o.Apart {
+		r.followers, r.follows = sameWork(jobs)
 	}
-	g.Go(func() error {
-		builders.Wait()
-		close(prepared)
-		return nil
-	})
-	return prepared
+	groups := r.plan(jobs)
+	g, ctx := errgroup.WithContext(parent)
+	prepared := r.prepareAll(ctx, g, jobs, groups)
+	for range lanes * r.o.Workers {
+		g.Go(func() error { return r.work(ctx, prepared, keep) })
+	}
+	err := g.Wait()
+	r.bin.wait()
+	if err == nil {
+		r.bin.again(parent) // the group's context has ended
+		err = context.Cause(parent)
+	}
+	return err
 }
 
-// prepare gets the image of a job that needs one and passes it on; false means
-// that the run has ended.
-func (r *Runner) prepare(ctx context.Context, rd ready, to chan<- ready) bool {
-	if !rd.job.Prediction.Empty() {
-		rd.image, rd.err = r.o.Images.Image(ctx, rd.job.Instance)
+// NotRun is the record of a job that Make did not reach; err is what that returned.
+func (r *Runner) NotRun(job Job, err error) reports.Attempt {
+	a := r.record(job)
+	a.Outcome, a.Reason = grading.NotRun, "the run ended before this instance was reached"
+	if errors.Is(err, ErrDeadline) {
+		a.Reason = "the run's deadline came before this instance was done"
 	}
-	select {
-	case to <- rd:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return a
 }
 
-// work is one worker: it makes attempts, one after another.
-func (r *Runner) work(ctx context.Context, worker int, prepared <-chan ready, attempts []reports.Attempt) error {
-	defer r.o.Observer.Worker(worker, "")
-	for rd := range prepared {
-		if ctx.Err() != nil {
+// work makes attempts, one after another.
+func (r *Runner) work(ctx context.Context, prepared *schedule.Queue[ready], keep func(int, *reports.Attempt)) error {
+	for ctx.Err() == nil {
+		rd, ok := prepared.Take(ctx)
+		if !ok {
 			return nil
 		}
-		a, err := r.attempt(ctx, worker, rd)
-		if a != nil {
-			attempts[rd.index] = *a
-			r.o.Observer.Done(a)
+		for _, f := range r.followers[rd.index] {
+			r.emit(Event{Kind: Follows, Job: f.job}) // before the image it will need could be done with
 		}
-		if err != nil {
+		if err := r.make(ctx, rd, keep); err != nil {
 			return err
 		}
-		r.o.Observer.Worker(worker, "")
+		if err := r.follow(ctx, rd, keep); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// make makes one attempt and passes its record on.
+func (r *Runner) make(ctx context.Context, rd ready, keep func(int, *reports.Attempt)) error {
+	began := time.Now()
+	a, err := r.attempt(ctx, rd)
+	r.learn(rd, a)
+	if a != nil {
+		r.o.Observer.Done(a)
+		r.emit(Event{Kind: Finished, Job: rd.job, Attempt: a, Took: time.Since(began)})
+		keep(rd.index, a)
+	}
+	return err
 }
 
 // record is the part of an attempt's record that is known beforehand.
 func (r *Runner) record(job Job) reports.Attempt {
 	limits := r.limits(job)
 	a := reports.Attempt{
-		InstanceID: job.Instance.ID, Repo: job.Instance.Repo, Model: job.Prediction.Model, RunID: r.o.RunID,
+		InstanceID: job.Instance.ID, Repo: job.Instance.Repo, Model: job.Prediction.Model, RunID: r.o.RunID, Attempt: attemptNumber(job),
 		Rules: string(r.o.Rules), LogParser: job.Recipe.Evaluation.LogParser,
 		Limits: reports.LimitsRecord{
 			CPUs: limits.Sandbox.CPUs, MemoryBytes: limits.Sandbox.MemoryBytes, Pids: limits.Sandbox.Pids,
 			DiskBytes: limits.Sandbox.DiskBytes, OutputBytes: limits.OutputBytes, TimeoutSeconds: limits.Timeout.Seconds(),
-			Unenforced: r.o.Unenforced,
+			CPUsGuaranteed: limits.Sandbox.CPUsGuaranteed, MemoryGuaranteedBytes: limits.Sandbox.MemoryReservation(),
+			SilenceSeconds: limits.Silence.Seconds(), ReadOnly: limits.ReadOnly, User: limits.User, Unenforced: r.o.Unenforced,
 		},
 	}
 	a.Patch = patchRecord(job.Prediction)
 	return a
+}
+
+// attemptNumber is not told of the first.
+func attemptNumber(job Job) int {
+	if job.Attempt <= 1 {
+		return 0
+	}
+	return job.Attempt
 }
 
 // limits are the run's, or the row's own where it has some.
@@ -251,13 +313,4 @@ func (r *Runner) limits(job Job) Limits {
 		l.Sandbox.MemoryBytes = int64(m) << 20
 	}
 	return l
-}
-
-// engineFailed counts a failure of the engine and ends the run when it is one
-// of too many in a row.
-func (r *Runner) engineFailed(err error) error {
-	if n := r.failures.Add(1); n >= int64(r.o.MaxEngineFailures) {
-		return fmt.Errorf("%w (%d); the last: %w", ErrEngineGone, n, err)
-	}
-	return nil
 }

@@ -4,17 +4,23 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/evalrun/evalrun/grading"
 	"github.com/evalrun/evalrun/internal/patch"
 	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/internal/screen"
 	"github.com/evalrun/evalrun/reports"
 )
 
 // ourOutput bounds what is kept of the output of our own scripts.
 const ourOutput = 16 << 20
+
+// tasksFile runs scripts of ours.
+const tasksFile = ourDir + "/tasks"
 
 // script is one of our own scripts, with the files it works on.
 type script struct {
@@ -23,6 +29,9 @@ type script struct {
 	path  string
 	files []sandbox.File
 	take  func(patch.Result) bool // takes in the result; false when the attempt has its outcome
+	// optional scripts decide nothing: of one that fails the record tells, and the
+	// attempt goes on.
+	optional bool
 }
 
 func newScript(name, nonce, text string, take func(patch.Result) bool, files ...sandbox.File) *script {
@@ -47,7 +56,7 @@ func (t *trial) applyScript() (*script, error) {
 		files = append(files, sandbox.File{Path: name, Mode: 0o644, Data: []byte(v.Text)})
 	}
 	nonce := newNonce()
-	text, err := t.patch.ApplyScript(workDir, nonce, names)
+	text, err := t.patch.ApplyTask(nonce, names)
 	return newScript("apply", nonce, text, t.applied, files...), err
 }
 
@@ -59,19 +68,33 @@ func (t *trial) restoreScript() (*script, error) {
 		return nil, nil
 	}
 	reset, created := patch.TestFiles(e.TestPatch)
-	paths := slices.Concat(e.ResetFiles, reset, created)
+	t.testFiles = slices.Concat(e.ResetFiles, reset, created)
+	// What the policy puts back is put back again after the set-up.
+	paths := slices.Concat(e.ResetFiles, reset, created, t.patch.screen.With(screen.Restore))
 	slices.Sort(paths)
-	r := patch.Restore{Root: workDir, Base: t.job.Instance.BaseCommit, Nonce: newNonce(), Paths: slices.Compact(paths)}
+	r := patch.Restore{Base: t.job.Instance.BaseCommit, Nonce: newNonce(), Paths: slices.Compact(paths), Trusted: e.Setup == ""}
 	var files []sandbox.File
 	if e.TestPatch != "" {
 		r.TestPatch = ourDir + "/test.patch"
 		files = append(files, sandbox.File{Path: r.TestPatch, Mode: 0o644, Data: []byte(e.TestPatch)})
 	}
-	text, err := patch.RestoreScript(r)
+	text, err := patch.RestoreTask(r)
 	if err != nil {
 		return nil, fmt.Errorf("the row's test patch: %w", err)
 	}
 	return newScript("restore", r.Nonce, text, t.restored, files...), nil
+}
+
+// protectScript puts back what the policy does not leave to a patch; nil when
+// there is nothing of the kind.
+func (t *trial) protectScript() (*script, error) {
+	paths := t.patch.screen.With(screen.Restore)
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	nonce := newNonce()
+	text, err := patch.RestoreTask(patch.Restore{Base: t.job.Instance.BaseCommit, Nonce: nonce, Paths: paths})
+	return newScript("protect", nonce, text, t.restored), err
 }
 
 // applied takes in what became of the model's patch.
@@ -91,7 +114,7 @@ func (t *trial) applied(result patch.Result) bool {
 	t.a.Patch.Applied = result.Command
 	t.a.Patch.Repairs = t.patch.Variants[result.Variant].Repairs
 	for _, name := range result.Displaced {
-		t.a.Warnings = append(t.a.Warnings, fmt.Sprintf("patch: creates %s, which an untracked file of the image stood at", name))
+		t.warn("patch: creates %s, which an untracked file of the image stood at", name)
 	}
 	return true
 }
@@ -100,11 +123,11 @@ func (t *trial) applied(result patch.Result) bool {
 func (t *trial) restored(result patch.Result) bool {
 	for _, p := range result.Restored {
 		if p.State == "restored" {
-			t.a.Warnings = append(t.a.Warnings, "the patch's version of the test file "+p.Path+" was replaced")
+			t.warn("the patch's version of the test file %s was replaced", p.Path)
 		}
 	}
 	for _, name := range result.Cleared {
-		t.a.Warnings = append(t.a.Warnings, "the patch put "+name+", which was removed, where a folder of a test file belongs")
+		t.warn("the patch put %s, which was removed, where a folder of a test file belongs", name)
 	}
 	if len(result.Tries) > 0 && !result.Applied {
 		t.a.Outcome = grading.Ungradeable
@@ -118,23 +141,29 @@ func (t *trial) restored(result patch.Result) bool {
 // starting one takes longer than most of them, and takes in their results. false
 // means that the attempt has its outcome.
 func (t *trial) scripts(ctx context.Context, list ...*script) (bool, error) {
-	var names, lines []string
-	var files []sandbox.File
+	if len(list) == 0 {
+		return true, nil
+	}
+	var names []string
 	for _, s := range list {
-		names, lines, files = append(names, s.name), append(lines, "/bin/sh "+s.path), append(files, s.files...)
+		names = append(names, s.name)
 	}
 	name := strings.Join(names, "+")
 	t.say(name)
 	out := &bounded{max: ourOutput}
-	// The files come with the command: code of the model may have run since the start.
-	res, err := t.box.Exec(ctx, sandbox.Command{
-		Argv: []string{"/bin/sh", "-c", strings.Join(lines, "; ")}, Dir: workDir, Files: files, Output: out, Timeout: applyTimeout,
-	})
+	cmd, err := tasks(out, applyTimeout, list...)
+	if err != nil {
+		return false, err
+	}
+	res, err := t.box.Exec(ctx, cmd)
 	if err != nil {
 		return false, err
 	}
 	t.addPhase(name, res, region{bytes: int64(out.total)})
 	switch {
+	case res.TimedOut && t.try == 1:
+		// Once, it may be the machine that has too much to do.
+		return false, t.broken(name, fmt.Errorf("not done after %s", applyTimeout))
 	case res.TimedOut && list[0].name == "apply" && !list[0].ended(out.String()):
 		t.a.Outcome, t.a.Reason = grading.ApplyFailed, fmt.Sprintf("it was not applied within %s", applyTimeout)
 		return false, nil
@@ -148,15 +177,46 @@ func (t *trial) scripts(ctx context.Context, list ...*script) (bool, error) {
 	}
 	for _, s := range list {
 		result, err := patch.ParseResult(s.nonce, out.String())
+		if err != nil && s.optional {
+			t.warn("%s: %v", s.name, err)
+			continue
+		}
 		if err != nil {
 			return false, t.broken(s.name, err)
 		}
 		if !s.take(result) {
-			t.log.line(out.String())
+			t.acquit(ctx)
+			if t.log != nil { // a control has none
+				t.log.line(out.String())
+			}
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// tasks is the command that runs scripts of ours. The files come with it: code of the
+// model may have run since the start.
+func tasks(out io.Writer, limit time.Duration, list ...*script) (sandbox.Command, error) {
+	text, err := patch.Tasks(workDir)
+	cmd := sandbox.Command{Argv: []string{"/bin/sh", tasksFile}, Dir: workDir, Output: out, Timeout: limit}
+	cmd.Files = append(cmd.Files, sandbox.File{Path: tasksFile, Mode: 0o755, Data: []byte(text)})
+	for _, s := range list {
+		cmd.Argv, cmd.Files = append(cmd.Argv, s.path), append(cmd.Files, s.files...)
+	}
+	return cmd, err
+}
+
+// acquit finds out who is to blame for test files that cannot be brought back once
+// code of the model has run: if they can without it, the patch is.
+func (t *trial) acquit(ctx context.Context) {
+	if t.modelRan && t.a.Outcome == grading.Ungradeable && t.r.control(ctx, t) == nil {
+		t.a.Outcome, t.a.Reason = grading.Unresolved, "what the patch runs keeps the test files from being brought back: "+t.a.Reason
+	}
+}
+
+func (t *trial) warn(format string, args ...any) {
+	t.a.Warnings = append(t.a.Warnings, fmt.Sprintf(format, args...))
 }
 
 // broken is the error of a script of ours that could not do its work. Once code

@@ -11,7 +11,6 @@ import (
 
 	"github.com/evalrun/evalrun/grading"
 	"github.com/evalrun/evalrun/grading/logparse"
-	"github.com/evalrun/evalrun/internal/patch"
 	"github.com/evalrun/evalrun/internal/sandbox"
 	"github.com/evalrun/evalrun/reports"
 )
@@ -25,20 +24,42 @@ const (
 // trial is one try at one attempt: one sandbox, from start to end.
 type trial struct {
 	r      *Runner
-	worker int
+	try    int // 1 is the first
+	index  int // of the job
 	job    Job
 	image  Image
-	patch  patch.Prepared
+	patch  prepared
 	limits Limits
 	a      *reports.Attempt
 	files  reports.InstanceFiles
 
+	entered  bool // it has a worker
+	worker   int  // that runs the commands
 	box      sandbox.Sandbox
 	log      *capture
 	deadline time.Time
 	test     region
 	testExit int
-	modelRan bool // code of the model has run in the sandbox
+	modelRan bool   // code of the model has run in the sandbox
+	tree     string // of the tracked files before the tests, where they are not seen from outside
+
+	watched bool                      // what the sandbox writes is seen from outside
+	written map[string]sandbox.Change // by path, before the tests
+	blind   error                     // why not all of that was seen
+
+	testFiles []string // those that are restored
+	odd       []string // what a person has to be told if it is resolved
+
+	unpatched bool     // the tests run without the patch
+	missing   string   // what they wanted to fetch, where none ran
+	failedIn  []string // phases of set-up and build in which a command has failed
+
+	// The first line about what a flag keeps from the row, the flag, and the phase.
+	refused, refusedBy, refusedIn string
+
+	structured grading.StructuredKind // the report asked for besides the log
+	reports    []string               // where the runner writes it
+	cases      grading.Structured     // what it says
 }
 
 // run fills in the attempt's record. A nil error means that it has an outcome.
@@ -67,20 +88,24 @@ func (t *trial) run(ctx context.Context) (err error) {
 // inSandbox runs everything that needs the sandbox. done is false when the
 // attempt has its outcome already.
 func (t *trial) inSandbox(ctx context.Context, apply, restore *script) (done bool, err error) {
-	t.say("start")
-	t.box, err = t.r.o.Driver.Start(ctx, t.spec())
+	t.box, err = t.start(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer t.r.bin.take(ctx, t.a.InstanceID, t.box)
-	done, err = t.phases(ctx, apply, restore)
+	done, err = t.work(ctx, apply, restore)
+	if done && err == nil {
+		t.collect(ctx)
+		err = t.aftermath(ctx)
+	}
 	usage, usageErr := t.box.Usage(context.WithoutCancel(ctx))
 	if usageErr == nil || usage.OOMKills > 0 {
 		t.a.Usage = reports.UsageRecord{
 			PeakMemoryBytes: usage.PeakMemoryBytes, OOMKills: usage.OOMKills,
-			CPUSeconds: usage.CPUSeconds, ThrottledSeconds: usage.ThrottledSeconds,
+			CPUSeconds: usage.CPUSeconds, ThrottledSeconds: usage.ThrottledSeconds, DiskBytes: usage.DiskBytes,
 		}
 	}
+	t.limited(usage)
 	if err != nil && ctx.Err() == nil && t.ownLimit(usage) {
 		return false, nil
 	}
@@ -108,42 +133,84 @@ func (t *trial) memoryReason() string {
 	return fmt.Sprintf("processes were killed at the memory limit of %d MiB", t.limits.Sandbox.MemoryBytes>>20)
 }
 
-func (t *trial) say(what string) { t.r.o.Observer.Worker(t.worker, t.a.InstanceID+" "+what) }
-
-func (t *trial) spec() sandbox.Spec {
-	labels := map[string]string{"evalrun.run": t.a.RunID, "evalrun.instance": t.a.InstanceID}
-	for k, v := range t.r.o.Labels {
-		labels[k] = v
+// say tells what the worker does now, if there is one.
+func (t *trial) say(what string) {
+	if !t.entered {
+		return
 	}
-	var capabilities []string
-	switch wanted := t.job.Recipe.Evaluation.Capabilities; {
-	case t.r.o.RowCapabilities:
-		capabilities = wanted
-	case len(wanted) > 0:
-		t.a.Warnings = append(t.a.Warnings, "the row asks for the capabilities "+strings.Join(wanted, ", ")+", which were not given (--row-capabilities)")
+	if t.try > 1 {
+		what = fmt.Sprintf("%s, try %d", what, t.try)
 	}
-	return sandbox.Spec{
-		Capabilities: capabilities,
-		Image:        t.image.Digest, Env: t.image.AddEnv, Name: t.a.InstanceID, Labels: labels, Limits: t.limits.Sandbox,
-		Expiry: time.Now().Add(t.limits.Timeout + 2*applyTimeout + time.Hour),
-	}
+	t.r.o.Observer.Worker(t.worker, t.a.InstanceID+" "+what)
 }
 
-// phases runs everything in the sandbox, in order, until something gives the
-// attempt its outcome.
-func (t *trial) phases(ctx context.Context, apply, restore *script) (done bool, err error) {
-	e := &t.job.Recipe.Evaluation
-	first := []*script{apply}
-	if restore != nil && e.Setup == "" {
-		first, restore = append(first, restore), nil // nothing comes in between
+func (t *trial) start(ctx context.Context) (sandbox.Sandbox, error) {
+	if wanted := t.job.Recipe.Evaluation.Capabilities; len(wanted) > 0 && !t.r.o.RowCapabilities {
+		t.warn("the row asks for the capabilities %s, which were not given (--row-capabilities)", strings.Join(wanted, ", "))
+	}
+	began := time.Now()
+	box, err := t.r.start(ctx, t.job, t.image)
+	t.a.StartSeconds = time.Since(began).Seconds()
+	return box, err
+}
+
+// work runs everything in the sandbox, in order, until something gives the attempt
+// its outcome. What is ours only needs no worker, as starting the sandbox does not.
+func (t *trial) work(ctx context.Context, apply, restore *script) (done bool, err error) {
+	t.watch(ctx)
+	first, last, err := t.ours(apply, restore)
+	if err != nil {
+		return false, err
 	}
 	if ok, err := t.scripts(ctx, first...); !ok || err != nil {
 		return false, err
 	}
+	waited, leave, err := t.enter(ctx)
+	t.a.WaitedSeconds += waited.Seconds()
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	return t.phases(ctx, last)
+}
+
+// ours are the scripts of ours that run before any code of the model does, and those
+// that run before the tests.
+func (t *trial) ours(apply, restore *script) (first, last []*script, err error) {
+	if !t.unpatched {
+		first = append(first, apply)
+	}
+	protect, err := t.protectScript()
+	if err != nil {
+		return nil, nil, err
+	}
+	if protect != nil {
+		first = append(first, protect)
+	}
+	if restore != nil {
+		last = append(last, restore)
+	}
+	if !t.watched {
+		snapshot, err := t.snapshotScript()
+		if err != nil {
+			return nil, nil, err
+		}
+		last = append(last, snapshot)
+	}
+	if t.job.Recipe.Evaluation.Setup == "" {
+		return append(first, last...), nil, nil // nothing comes in between
+	}
+	return first, last, nil
+}
+
+// phases runs the phases of the evaluation.
+func (t *trial) phases(ctx context.Context, last []*script) (done bool, err error) {
+	e := &t.job.Recipe.Evaluation
 	// Applying has a limit of its own; from here on the clock is the patch's.
 	t.deadline = time.Now().Add(t.limits.Timeout)
 	t.modelRan = e.Whole || e.Setup != ""
 	if e.Whole {
+		t.noteWritten(ctx)
 		return t.phase(ctx, "eval", "", exitCodeRecorded(e.Script))
 	}
 	if e.Setup != "" {
@@ -154,11 +221,10 @@ func (t *trial) phases(ctx context.Context, apply, restore *script) (done bool, 
 			return false, err
 		}
 	}
-	if restore != nil {
-		if ok, err := t.scripts(ctx, restore); !ok || err != nil {
-			return false, err
-		}
+	if ok, err := t.scripts(ctx, last...); !ok || err != nil {
+		return false, err
 	}
+	t.noteWritten(ctx)
 	t.modelRan = true
 	if e.Build != "" {
 		if ok, err := t.phase(ctx, "build", e.Prelude, e.Build); !ok || err != nil {
@@ -177,7 +243,7 @@ func (t *trial) phases(ctx context.Context, apply, restore *script) (done bool, 
 
 func (t *trial) addPhase(name string, res sandbox.Result, where region) {
 	t.a.Phases = append(t.a.Phases, reports.PhaseRecord{
-		Name: name, ExitCode: res.ExitCode, Seconds: res.Elapsed.Seconds(), OutputBytes: where.bytes,
+		Name: name, ExitCode: res.ExitCode, At: max(0, (time.Since(t.a.Start) - res.Elapsed).Seconds()), Seconds: res.Elapsed.Seconds(), OutputBytes: where.bytes,
 		Truncated: where.truncated, TimedOut: res.TimedOut,
 	})
 }

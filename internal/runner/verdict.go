@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/evalrun/evalrun/grading"
@@ -19,7 +18,7 @@ func (t *trial) grade(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	defer t.r.grading.Release(weight)
-	open := func() (io.ReadCloser, error) { return t.log.section(where) }
+	open := t.output(where)
 	inst := t.job.Instance
 	e := &t.job.Recipe.Evaluation
 	in := logparse.Context{Repo: inst.Repo, Version: inst.Version, InstanceID: inst.ID}
@@ -35,7 +34,6 @@ func (t *trial) grade(ctx context.Context) error {
 		return err
 	}
 	t.a.Verdict = &verdict
-	missing := ""
 	if !verdict.Found && verdict.Statuses.Len() == 0 {
 		last := where
 		last.start = max(last.start, last.end-offlineScan)
@@ -43,10 +41,38 @@ func (t *trial) grade(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		missing = grading.OfflineSign(text)
+		t.missing = grading.OfflineSign(text)
 	}
-	t.a.Outcome, t.a.Reason = t.outcome(&verdict, missing)
+	known := grading.Circumstances{Parser: e.LogParser, Missing: t.missing, Exit: &t.testExit}
+	if t.a.Usage.OOMKills > 0 {
+		known.OutOfMemory = t.memoryReason()
+	}
+	t.a.Outcome, t.a.Reason = verdict.Outcome(known)
+	if t.a.Trust.Doubts, err = grading.CrossCheck(open, e.LogParser, want, verdict); err != nil {
+		return err
+	}
+	if t.structured != grading.NoStructured {
+		t.a.Trust.Doubts = append(t.a.Trust.Doubts, grading.CrossCheckStructured(t.structured, want, verdict, t.cases)...)
+	}
+	t.doubt()
 	return nil
+}
+
+// doubt draws the consequences. A log that contradicts itself is not believed; a
+// summary that is missing has honest reasons, too, and so may have a test that is
+// expected to fail: a person has to look.
+func (t *trial) doubt() {
+	if t.a.Outcome == grading.Resolved {
+		t.a.Trust.Flagged = append(t.a.Trust.Flagged, t.odd...)
+	}
+	for _, d := range t.a.Trust.Doubts {
+		switch {
+		case d.Check == grading.CheckUnfinished || d.Check == grading.CheckExpected:
+			t.a.Trust.Flagged = append(t.a.Trust.Flagged, d.Detail)
+		case t.a.Outcome == grading.Resolved:
+			t.a.Outcome, t.a.Reason = grading.Inconsistent, "the log says resolved, and yet: "+d.String()
+		}
+	}
 }
 
 // failOnly is the row's own word, or where it has none that of the rule set's
@@ -64,28 +90,6 @@ func (t *trial) failOnly() bool {
 // offlineScan is how much of the end of a log without results is searched for
 // signs of the missing network.
 const offlineScan = 1 << 20
-
-// outcome decides whose doing it was. missing is what the tests could not fetch.
-func (t *trial) outcome(v *grading.Report, missing string) (grading.Outcome, string) {
-	switch {
-	case v.Resolved:
-		return grading.Resolved, ""
-	case t.a.Usage.OOMKills > 0:
-		return grading.OutOfMemory, t.memoryReason()
-	case v.Found:
-		return grading.Unresolved, v.Reason
-	case !logparse.Known(t.job.Recipe.Evaluation.LogParser):
-		return grading.Ungradeable, v.Reason
-	case missing != "":
-		return grading.Ungradeable, "no test ran, and the image lacks what the tests wanted to fetch: " + missing
-	case v.Statuses.Len() == 0:
-		// With an image whose gold patch passes this is the patch's doing: it broke
-		// the build, the import or the runner. What the log says of the
-		// surroundings is no evidence, since the patch can write it.
-		return grading.Unresolved, fmt.Sprintf("no test ran: the test command exited with %d", t.testExit)
-	}
-	return grading.Unresolved, v.Reason
-}
 
 func (t *trial) readRegion(r region) (string, error) {
 	in, err := t.log.section(r)

@@ -1,0 +1,157 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/evalrun/evalrun/cache"
+	"github.com/evalrun/evalrun/datasets"
+	"github.com/evalrun/evalrun/internal/screen"
+	"github.com/evalrun/evalrun/reports"
+)
+
+// Ledger knows what was graded before and keeps what is graded now.
+type Ledger interface {
+	// Result gives the result an attempt need not be made for, with its log in
+	// place, or nil. want is its record as far as it is known.
+	Result(ctx context.Context, want *reports.Attempt, inst *datasets.Instance) (*reports.Attempt, error)
+	// Started and Finished are told of every attempt that is made; the files of one
+	// that is finished are written. Their errors end the run.
+	Started(a *reports.Attempt) error
+	Finished(a *reports.Attempt) error
+}
+
+// noLedger knows nothing.
+type noLedger struct{}
+
+func (noLedger) Result(context.Context, *reports.Attempt, *datasets.Instance) (*reports.Attempt, error) {
+	return nil, nil
+}
+func (noLedger) Started(*reports.Attempt) error  { return nil }
+func (noLedger) Finished(*reports.Attempt) error { return nil }
+
+// gradingRevision is raised when the same log could get another verdict.
+const gradingRevision = 3
+
+// trialRevision is raised when the same attempt could leave another log.
+const trialRevision = 1
+
+// RunKey is the run_key an attempt from an image has; "" where nothing is run.
+func (r *Runner) RunKey(job Job, image Image) string {
+	if job.Prediction.Empty() {
+		return ""
+	}
+	return r.runKey(ready{job: job, image: image})
+}
+
+// runKey names everything that determines what is run, and so what the log says.
+func (r *Runner) runKey(rd ready) string {
+	l, e := r.limits(rd.job), rd.job.Recipe.Evaluation
+	return cache.NewKey("trial").Int("revision", trialRevision).
+		String("instance", rd.job.Instance.ID).String("commit", rd.job.Instance.BaseCommit).
+		String("patch", rd.job.Prediction.SHA256()).Bool("null", rd.job.Prediction.Null()).Int("repetition", int64(rd.job.Repetition)).
+		Strings("evaluation", evaluationOf(e)).Bool("row capabilities", r.o.RowCapabilities).Strings("capabilities", e.Capabilities).
+		String("policy", r.o.Policy.String()).Int("screen", screen.Revision).String("verify", string(r.o.Verify)).
+		String("image", rd.image.Digest).Strings("env", rd.image.AddEnv).
+		Int("memory", l.Sandbox.MemoryBytes).Int("pids", l.Sandbox.Pids).Int("cpus", int64(l.Sandbox.CPUs*1000)).Int("disk", l.Sandbox.DiskBytes).
+		Int("timeout", int64(l.Timeout)).Int("silence", int64(l.Silence)).Int("output", l.OutputBytes).
+		Bool("read-only", l.ReadOnly).String("user", l.User).Sum()
+}
+
+// key names everything that determines a verdict.
+func (r *Runner) key(rd ready) string {
+	return cache.NewKey("attempt").String("trial", r.runKey(rd)).Int("grading", gradingRevision).
+		String("row", rd.job.Instance.Hash()).String("rules", string(r.o.Rules)).
+		Strings("parser", []string{rd.job.Recipe.Evaluation.LogParser, rd.job.Recipe.Evaluation.EvalType}).Sum()
+}
+
+// evaluationOf is what is run: derived from the row, and so not in its hash.
+func evaluationOf(e datasets.Evaluation) []string {
+	if e.Whole {
+		return []string{"whole", e.Script}
+	}
+	return append([]string{"phases", e.Prelude, e.Setup, e.Build, e.Test, e.TestPatch}, e.ResetFiles...)
+}
+
+// Current reports whether a record is of the job as it would be made now. image is the
+// one that it would be made from; nil is one that is not known to be there, and then the
+// record's own is taken for it, whose added variables are the last of its environment.
+func (r *Runner) Current(job Job, a *reports.Attempt, image *Image) bool {
+	if job.Prediction.Empty() {
+		return a.Key == r.key(ready{job: job})
+	}
+	if image != nil {
+		return a.Key == r.key(ready{job: job, image: *image})
+	}
+	for n := len(a.Env); n >= 0; n-- {
+		if a.Key == r.key(ready{job: job, image: Image{Digest: a.ImageDigest, AddEnv: a.Env[n:]}}) {
+			return true
+		}
+	}
+	return false
+}
+
+// recall asks the ledger for a result the attempt need not be made for.
+func (r *Runner) recall(ctx context.Context, rd ready) (*reports.Attempt, error) {
+	want := r.record(rd.job)
+	want.Key, want.RunKey = r.key(rd), r.runKey(rd)
+	if rd.job.Prediction.Empty() || rd.err != nil {
+		want.RunKey = "" // nothing is run: there is nothing to share
+	}
+	found, err := r.o.Ledger.Result(ctx, &want, rd.job.Instance)
+	if err != nil || found == nil || found.Resumed {
+		return found, err
+	}
+	// Of another attempt: the files are made for this one.
+	text, err := rd.job.Prediction.Text()
+	if err != nil {
+		return nil, nil // told when the attempt is made
+	}
+	files := r.files(found)
+	if err := r.writeTexts(rd.job, text, files); err != nil {
+		return nil, err
+	}
+	return found, r.save(found, files)
+}
+
+func (r *Runner) files(a *reports.Attempt) reports.InstanceFiles {
+	return r.o.Layout.Attempt(a.Attempt).Instance(a.RunID, a.Model, a.InstanceID)
+}
+
+// sameWork finds for each job the first one at the same patch for the same
+// instance: jobs that follow one are not made unless its result cannot be taken.
+func sameWork(jobs []Job) (followers map[int][]ready, follows []bool) {
+	type work struct {
+		instance   string
+		patch      string
+		repetition int
+	}
+	first := map[work]int{}
+	followers, follows = map[int][]ready{}, make([]bool, len(jobs))
+	for i, j := range jobs {
+		if j.Prediction.Empty() {
+			continue
+		}
+		w := work{j.Instance.ID, j.Prediction.SHA256(), j.Repetition}
+		leader, ok := first[w]
+		if !ok {
+			first[w] = i
+			continue
+		}
+		followers[leader], follows[i] = append(followers[leader], ready{index: i, job: j}), true
+	}
+	return followers, follows
+}
+
+// follow makes the attempts that have waited for another one at the same.
+func (r *Runner) follow(ctx context.Context, leader ready, keep func(int, *reports.Attempt)) error {
+	for _, rd := range r.followers[leader.index] {
+		if ctx.Err() != nil {
+			return nil
+		}
+		rd.image, rd.err = leader.image, leader.err
+		if err := r.make(ctx, rd, keep); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/evalrun/evalrun/grading"
+	"github.com/evalrun/evalrun/internal/sandbox"
+)
+
+// maxReport is how much of a structured report is read, maxReports how many of a
+// runner that writes more than one.
+const (
+	maxReport  = 64 << 20
+	maxReports = 4096
+)
+
+// askReport makes the test runner write a report for programs, besides its log: by
+// the environment, or by arguments added to its command. It is asked of second
+// opinions only: it can change what a runner prints, and the first log has to be the
+// official one.
+func (t *trial) askReport(phase, script string) (env []string, asked string, files []sandbox.File) {
+	if phase != "test" && phase != "eval" {
+		return nil, script, nil
+	}
+	switch t.structured {
+	case grading.NoStructured:
+		return nil, script, nil
+	case grading.PytestJUnit:
+		return []string{t.added("PYTEST_ADDOPTS", "-o junit_family=xunit1 --junitxml="+t.newReport())}, script, nil
+	case grading.GoJSON:
+		return []string{t.added("GOFLAGS", "-json")}, script, nil
+	}
+	ok := false
+	if phase == "test" {
+		asked, ok = withReports(t.structured, script, t.newReport)
+	}
+	if !ok {
+		t.structured, t.reports = grading.NoStructured, nil
+		return nil, script, nil
+	}
+	if t.structured == grading.MochaJSON {
+		for _, name := range t.reports {
+			files = append(files, sandbox.File{Path: listenerOf(name), Mode: 0o644, Data: grading.MochaListener(name)})
+		}
+	}
+	return nil, asked, files
+}
+
+// newReport is a name that nothing that ran before could know.
+func (t *trial) newReport() string {
+	name := ourDir + "/" + newNonce() + "." + t.structured.Format()
+	t.reports = append(t.reports, name)
+	return name
+}
+
+// collect reads the reports. One that was begun and cannot be read has no cases:
+// every test is missed, and that is what the cross-check says. Where there is none
+// at all, the runner did not come to its end, or is none that writes one.
+func (t *trial) collect(ctx context.Context) {
+	switch t.structured {
+	case grading.NoStructured:
+	case grading.GoJSON:
+		in, err := t.log.section(t.test)
+		if err == nil {
+			defer in.Close()
+			t.cases, err = grading.GoOutput(in, io.Discard)
+		}
+		if err != nil {
+			t.warn("the report of the test runner cannot be read: %v", err)
+		}
+	default:
+		t.cases = grading.Structured{}
+		for _, name := range t.reports {
+			for _, path := range t.reportFiles(ctx, name) {
+				t.readReport(ctx, path)
+			}
+		}
+	}
+}
+
+// reportFiles are the files that a report is in.
+func (t *trial) reportFiles(ctx context.Context, name string) []string {
+	switch t.structured {
+	case grading.CargoLog:
+		t.awaitEnd(ctx, name)
+	case grading.MavenJUnit: // one for each class, in a folder of each module
+		out := &bounded{max: ourOutput}
+		suffix := "-" + baseName(name) + ".xml"
+		_, err := t.box.Exec(ctx, sandbox.Command{
+			Argv:   []string{"find", workDir, "-xdev", "-path", "*-reports/TEST-*" + suffix, "-type", "f"},
+			Output: out, Timeout: changesTimeout,
+		})
+		if err != nil {
+			t.warn("the reports of the test runner cannot be found: %v", err)
+		}
+		var found []string
+		for line := range strings.Lines(out.String()) {
+			if path := strings.TrimSpace(line); strings.HasPrefix(path, workDir+"/") && strings.HasSuffix(path, suffix) && len(found) < maxReports {
+				found = append(found, path)
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return []string{name}
+}
+
+// awaitEnd waits a while for the last line of what comes through a pipe: the script
+// does not wait for who reads it.
+func (t *trial) awaitEnd(ctx context.Context, name string) {
+	for range 20 {
+		data, err := t.box.Read(ctx, name, maxReport)
+		if err != nil || bytes.HasSuffix(data, []byte(grading.LogEnd+"\n")) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (t *trial) readReport(ctx context.Context, name string) {
+	data, err := t.box.Read(ctx, name, maxReport)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.structured = grading.NoStructured
+		t.a.Trust.Flagged = append(t.a.Trust.Flagged, "asked for a report besides its log, the test runner wrote none")
+		return
+	}
+	var cases grading.Structured
+	if err == nil {
+		cases, err = grading.ReadStructured(t.structured, bytes.NewReader(data))
+	}
+	if err != nil {
+		t.warn("the report of the test runner cannot be read: %v", err)
+	}
+	t.cases.Merge(cases)
+}
+
+// output opens what the tests printed, as text.
+func (t *trial) output(where region) grading.Source {
+	return func() (io.ReadCloser, error) {
+		in, err := t.log.section(where)
+		if err != nil || t.structured != grading.GoJSON {
+			return in, err
+		}
+		out, to := io.Pipe()
+		go func() { // ends when everything is read, or out is closed
+			_, err := grading.GoOutput(in, to)
+			to.CloseWithError(err)
+			in.Close()
+		}()
+		return out, nil
+	}
+}
+
+// added is a variable of the image's environment with more words in it.
+func (t *trial) added(name, words string) string {
+	for _, kv := range t.image.Env {
+		if have, ok := strings.CutPrefix(kv, name+"="); ok && have != "" {
+			words = have + " " + words
+		}
+	}
+	return name + "=" + words
+}
