@@ -25,7 +25,8 @@ type Document struct {
 type Result struct {
 	InstanceID string          `json:"instance_id"`
 	Outcome    grading.Outcome `json:"outcome"`
-	Fault      string          `json:"fault"` // patch, dataset, environment, infrastructure, none
+	Submitted  *bool           `json:"submitted"` // there was a prediction; null where that is not known
+	Fault      string          `json:"fault"`     // patch, dataset, environment, infrastructure, none
 	Evaluated  bool            `json:"evaluated"`
 	Reason     string          `json:"reason"`
 	FailToPass *Tally          `json:"FAIL_TO_PASS"` // null when nothing was graded
@@ -33,6 +34,7 @@ type Result struct {
 	Seconds    float64         `json:"seconds"`
 	Reused     bool            `json:"reused"` // the verdict is of an earlier run
 	Warnings   []string        `json:"warnings"`
+	Flagged    []string        `json:"flagged"` // what a person should look at
 }
 
 // Tally counts the tests of one list.
@@ -55,11 +57,12 @@ func NewDocument(run *RunRecord, runID, model string, ids []string, attempts []A
 		Summary:       NewSummary(runID, model, ids, attempts),
 		Instances:     []Result{},
 	}
+	submitted := submissions(run, model)
 	for _, a := range perInstance(runID, model, ids, attempts) {
 		r := Result{
-			InstanceID: a.InstanceID, Outcome: a.Outcome, Fault: faultName(a.Outcome),
+			InstanceID: a.InstanceID, Outcome: a.Outcome, Submitted: submitted(&a), Fault: faultName(a.Outcome),
 			Evaluated: a.Outcome.Evaluated(), Reason: cmp.Or(a.Reason, shortReason(&a)), Seconds: a.Seconds,
-			Reused: a.Reused, Warnings: notNil(a.Warnings),
+			Reused: a.Reused, Warnings: notNil(a.Warnings), Flagged: notNil(a.Trust.Flagged),
 		}
 		if a.Verdict != nil && a.Verdict.Tests != nil {
 			r.FailToPass = tally(a.Verdict.Tests.FailToPass)
@@ -68,6 +71,22 @@ func NewDocument(run *RunRecord, runID, model string, ids []string, attempts []A
 		doc.Instances = append(doc.Instances, r)
 	}
 	return doc
+}
+
+// submissions tells whether there was a prediction for the instance of an attempt:
+// there was where something came of it, and the run knows of the others.
+func submissions(run *RunRecord, model string) func(*Attempt) *bool {
+	nothing := map[string]bool{}
+	if run != nil {
+		nothing = idSet(run.NoPrediction[model])
+	}
+	return func(a *Attempt) *bool {
+		if run == nil && a.Outcome == grading.NotRun {
+			return nil
+		}
+		there := !nothing[a.InstanceID]
+		return &there
+	}
 }
 
 func tally(s grading.Split) *Tally {

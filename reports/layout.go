@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,6 +19,10 @@ import (
 //	<Root>/logs/run_evaluation/<run>/<model>/<instance>/{patch.diff,…}
 //	<ReportDir>/<model>.<run>.json
 //
+// Of several attempts at each instance the first lies there, and the n-th in a run's
+// folder of its own in the folder of the run, <run>/attempt-<n>, with summaries
+// <model>.<run>.attempt-<n>.json.
+//
 // A name that is not safe as a file name (see component) keeps a readable part
 // and gets a hash. Names that the official mapping would put on the same path,
 // or that differ only in case, are kept apart by WithNames.
@@ -28,6 +33,9 @@ type Layout struct {
 	Root      string // folder that holds logs/; "" is the current one
 	ReportDir string // folder of the run summaries; "" is Root
 
+	attempt int // which of several, see Attempt
+
+	runDir string            // folder of the one run, wherever it lies; see LayoutOf
 	models map[string]string // models whose plain component another model has
 	ids    map[string]string // the same for instances
 }
@@ -49,6 +57,9 @@ const (
 	hashMark = "~" // no plain component ends with this and hashLen hex digits
 	hashLen  = 16
 
+	journalFile   = "journal.jsonl"
+	attemptPrefix = "attempt-"
+
 	// maxComponent leaves room for <model>.<run>.json and for the suffix of a
 	// temporary file in the 255 bytes that file systems allow.
 	maxComponent = 110
@@ -64,9 +75,53 @@ func (l Layout) WithNames(models, instances []string) Layout {
 	return l
 }
 
-// RunDir is the folder of a run.
+// LayoutOf is the Layout of the one run whose folder is dir, also where it was
+// moved away from logs/run_evaluation. The folder may be that of one attempt in it.
+func LayoutOf(dir string) Layout {
+	if abs, err := filepath.Abs(dir); err == nil {
+		if n, ok := attemptOf(filepath.Base(abs)); ok {
+			return Layout{runDir: filepath.Dir(abs), attempt: n}
+		}
+	}
+	return Layout{runDir: dir}
+}
+
+// attemptOf reads the number in the name of an attempt's folder.
+func attemptOf(name string) (n int, ok bool) {
+	digits, ok := strings.CutPrefix(name, attemptPrefix)
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n > 1
+}
+
+// Number is which of several attempts the Layout is of, from 1.
+func (l Layout) Number() int { return max(1, l.attempt) }
+
+// Attempt is the Layout of the n-th of several attempts at each instance.
+func (l Layout) Attempt(n int) Layout {
+	l.attempt = n
+	return l
+}
+
+// RunDir is the folder of a run, or in it that of one attempt.
 func (l Layout) RunDir(run string) string {
-	return filepath.Join(l.Root, filepath.FromSlash(logsDir), component(run))
+	dir := l.runDir
+	if dir == "" {
+		dir = filepath.Join(l.Root, filepath.FromSlash(logsDir), component(run))
+	}
+	return filepath.Join(dir, l.attemptName())
+}
+
+// attemptName is "" for the first.
+func (l Layout) attemptName() string {
+	if l.attempt <= 1 {
+		return ""
+	}
+	return attemptPrefix + strconv.Itoa(l.attempt)
+}
+
+// JournalFile is the path of a run's journal, which all its attempts share.
+func (l Layout) JournalFile(run string) string {
+	return filepath.Join(l.Attempt(1).RunDir(run), journalFile)
 }
 
 // RunFile is the path of run.json.
@@ -92,7 +147,11 @@ func (l Layout) SummaryFile(run, model string) string {
 	if dir == "" {
 		dir = l.Root
 	}
-	return filepath.Join(dir, l.modelName(model)+"."+component(run)+".json")
+	name := l.modelName(model) + "." + component(run)
+	if n := l.attemptName(); n != "" {
+		name += "." + n
+	}
+	return filepath.Join(dir, name+".json")
 }
 
 func (l Layout) modelName(model string) string {
@@ -178,7 +237,12 @@ func safeRune(r rune) bool {
 }
 
 func reserved(name string) bool {
-	return strings.EqualFold(name, runFile) || strings.EqualFold(name, "journal.jsonl")
+	name = strings.ToLower(name)
+	n, isAttempt := strings.CutPrefix(name, attemptPrefix)
+	if isAttempt && n != "" && strings.Trim(n, "0123456789") == "" {
+		return true
+	}
+	return name == runFile || name == journalFile || name == "statement.json" || name == "sha256sums" || name == "evalrun.log" || strings.HasPrefix(name, ".")
 }
 
 func looksHashed(name string) bool {

@@ -38,7 +38,7 @@ func TestUnsafeNamesGetAHash(t *testing.T) {
 	long := strings.Repeat("m", 300)
 	for _, name := range []string{
 		"", ".", "..", "...", ".hidden", "-rf", " lead", "trail ", "trail.", "a\\b", "a\x00b", "a\nb", "a\x1b[31mb",
-		"a*b", "a?b", "\xff\xfe", "e\u0301", "a\u202eb", long, "run.json", "RUN.json", "x~0123456789abcdef", "x~0123456789ABCDEF",
+		"a*b", "a?b", "\xff\xfe", "e\u0301", "a\u202eb", long, "run.json", "RUN.json", "evalrun.log", ".lock", "x~0123456789abcdef", "x~0123456789ABCDEF",
 		strings.Repeat("é", 100),
 	} {
 		got := component(name)

@@ -31,7 +31,7 @@ func GradingReached(a *Attempt) bool {
 	}
 	switch a.Outcome {
 	case grading.Resolved, grading.Unresolved, grading.Ungradeable,
-		grading.OutOfMemory, grading.DiskLimit:
+		grading.OutOfMemory, grading.DiskLimit, grading.Tampering, grading.Inconsistent:
 		return true
 	}
 	return false

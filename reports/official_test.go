@@ -76,7 +76,7 @@ func TestGradingReached(t *testing.T) {
 		}
 		want := map[grading.Outcome]bool{
 			grading.Resolved: true, grading.Unresolved: true, grading.Ungradeable: true,
-			grading.OutOfMemory: true, grading.DiskLimit: true,
+			grading.OutOfMemory: true, grading.DiskLimit: true, grading.Tampering: true, grading.Inconsistent: true,
 		}[o]
 		if got := GradingReached(&Attempt{Outcome: o, Verdict: &grading.Report{}}); got != want {
 			t.Errorf("%s with verdict: reached %v, want %v", o, got, want)

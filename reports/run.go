@@ -3,7 +3,8 @@ package reports
 import (
 	"encoding/json"
 	"fmt"
-	"os"
+	"io/fs"
+	"slices"
 	"time"
 )
 
@@ -28,10 +29,35 @@ type RunRecord struct {
 	Limits   LimitsRecord `json:"limits"`
 	Network  string       `json:"network"` // what the probe found: "none (verified)"
 	Workers  int          `json:"workers"`
+	Attempts int          `json:"attempts,omitempty"` // at each instance, where there are several
 
-	InstanceIDs  []string          `json:"instance_ids"`  // after selection, in the order of the dataset
-	ImageDigests map[string]string `json:"image_digests"` // instance -> sha256:…
-	Deviations   []string          `json:"deviations"`    // where an environment was not the pinned one
+	InstanceIDs []string `json:"instance_ids"` // after selection, in the order of the dataset
+	// NoPrediction has the selected instances for which a model gave nothing. They
+	// are not run, and unlike others that are not, it is the model's doing.
+	NoPrediction map[string][]string `json:"no_prediction,omitempty"`
+	ImageDigests map[string]string   `json:"image_digests"` // instance -> sha256:…
+	Deviations   []string            `json:"deviations"`    // where an environment was not the pinned one
+
+	RowHashes  map[string]string `json:"row_hashes,omitempty"` // instance -> SHA-256 of what in its row determines a verdict
+	FinishedAt time.Time         `json:"finished_at,omitzero"` // UTC, whole seconds; missing while the run goes on
+	Reused     map[string]int    `json:"reused,omitempty"`     // model -> results taken from other attempts at the same
+	Build      BuildRecord       `json:"build,omitzero"`       // of this program
+	Host       HostRecord        `json:"host,omitzero"`        // what kind of machine, never which
+	Policy     map[string]string `json:"policy,omitempty"`     // flags that change what is run or believed, by name
+}
+
+// BuildRecord is what the compiler wrote into the program.
+type BuildRecord struct {
+	Revision string `json:"revision,omitempty"` // commit
+	Modified bool   `json:"modified,omitempty"` // of a tree with changes
+	Go       string `json:"go,omitempty"`
+}
+
+// HostRecord is the class of the machine that ran the sandboxes.
+type HostRecord struct {
+	CPUs         int    `json:"cpus,omitempty"`
+	Architecture string `json:"architecture,omitempty"`
+	MemoryBytes  int64  `json:"memory_bytes,omitempty"` // of the machine evalrun runs on
 }
 
 // RunSchema is the schema_version of run.json.
@@ -58,6 +84,8 @@ type EngineRecord struct {
 	APIVersion    string `json:"api_version,omitempty"`
 	StorageDriver string `json:"storage_driver,omitempty"`
 	Cgroup        string `json:"cgroup,omitempty"`
+	Runtime       string `json:"runtime,omitempty"`
+	Why           string `json:"why,omitempty"` // it was taken
 }
 
 // WriteRun writes run.json.
@@ -73,6 +101,9 @@ func WriteRun(l Layout, r RunRecord) error {
 func (r RunRecord) complete() RunRecord {
 	r.SchemaVersion = RunSchema
 	r.CreatedAt = r.CreatedAt.UTC().Truncate(time.Second)
+	if !r.FinishedAt.IsZero() {
+		r.FinishedAt = r.FinishedAt.UTC().Truncate(time.Second)
+	}
 	r.Models = notNil(r.Models)
 	r.Deviations = notNil(r.Deviations)
 	r.InstanceIDs = notNil(r.InstanceIDs)
@@ -90,7 +121,10 @@ func (r RunRecord) complete() RunRecord {
 func LoadRun(l Layout, run string) (RunRecord, error) {
 	var r RunRecord
 	path := l.RunFile(run)
-	data, err := os.ReadFile(path)
+	data, err := ReadRegular(path)
+	if err == nil && data == nil {
+		err = fs.ErrNotExist
+	}
 	if err != nil {
 		return r, fmt.Errorf("run %q: %w", run, err)
 	}
@@ -99,6 +133,14 @@ func LoadRun(l Layout, run string) (RunRecord, error) {
 	}
 	if r.SchemaVersion != RunSchema {
 		return r, fmt.Errorf("run %q: %s has schema_version %d, this evalrun reads %d", run, path, r.SchemaVersion, RunSchema)
+	}
+	for what, names := range map[string][]string{"models": r.Models, "instance_ids": r.InstanceIDs} {
+		if slices.Contains(names, "") {
+			return r, fmt.Errorf("run %q: %s has an empty name in %s", run, path, what)
+		}
+	}
+	if models := slices.Sorted(slices.Values(r.Models)); len(slices.Compact(models)) < len(r.Models) {
+		return r, fmt.Errorf("run %q: %s names a model twice", run, path)
 	}
 	return r, nil
 }

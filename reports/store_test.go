@@ -199,7 +199,8 @@ func TestRunRecord(t *testing.T) {
 	if diff := cmp.Diff(want, got, stored); diff != "" {
 		t.Error(diff)
 	}
-	for text, message := range map[string]string{`{"run`: "torn", `{}`: "schema_version 0"} {
+	for text, message := range map[string]string{`{"run`: "torn", `{}`: "schema_version 0", `{"schema_version": 1, "models": ["a", "a"]}`: "a model twice",
+		`{"schema_version": 1, "instance_ids": [null]}`: "empty name in instance_ids", `{"schema_version": 1, "models": ["a", ""]}`: "empty name in models"} {
 		write(t, l.RunFile("r"), text)
 		if _, err := LoadRun(l, "r"); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("run.json %s: %v", text, err)

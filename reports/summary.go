@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/evalrun/evalrun/grading"
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/evalrun/evalrun/reports/stats"
 )
 
 // SummarySchema is the schema_version of Summary and of Document.
@@ -31,6 +30,7 @@ type Summary struct {
 	NotEvaluatedWhy []Reason `json:"not_evaluated_why"`
 
 	Resolved          int        `json:"resolved"`
+	Flagged           int        `json:"flagged"`              // of those resolved, the ones a person should look at
 	ResolvedRate      float64    `json:"resolved_rate"`        // Resolved / Total
 	Interval95        [2]float64 `json:"interval_95"`          // Wilson score interval of ResolvedRate
 	RateOfEvaluated   float64    `json:"rate_of_evaluated"`    // Resolved / Evaluated
@@ -50,7 +50,7 @@ type Reason struct {
 func Outcomes() []grading.Outcome {
 	return []grading.Outcome{
 		grading.Resolved, grading.Unresolved, grading.EmptyPatch, grading.ApplyFailed,
-		grading.TimedOut, grading.OutOfMemory, grading.DiskLimit,
+		grading.TimedOut, grading.OutOfMemory, grading.DiskLimit, grading.SilenceLimit, grading.Tampering, grading.Inconsistent,
 		grading.Ungradeable, grading.BuildFailed, grading.InfraFailed, grading.NotRun,
 	}
 }
@@ -70,6 +70,9 @@ func NewSummary(run, model string, ids []string, attempts []Attempt) Summary {
 	for _, a := range all {
 		s.Total++
 		s.Outcomes[a.Outcome]++
+		if a.Outcome == grading.Resolved && len(a.Trust.Flagged) > 0 {
+			s.Flagged++
+		}
 		if a.Outcome.Evaluated() {
 			s.Evaluated++
 		} else {
@@ -81,7 +84,8 @@ func NewSummary(run, model string, ids []string, attempts []Attempt) Summary {
 	s.ResolvedRate = rate(s.Resolved, s.Total)
 	s.RateOfEvaluated = rate(s.Resolved, s.Evaluated)
 	s.RateIfAllResolved = rate(s.Resolved+s.NotEvaluated, s.Total)
-	s.Interval95[0], s.Interval95[1] = Wilson(s.Resolved, s.Total, 0.95)
+	in := stats.Wilson(s.Resolved, s.Total, 0.95)
+	s.Interval95 = [2]float64{in.Low, in.High}
 	return s
 }
 
@@ -145,27 +149,6 @@ func reasonsOf(attempts []Attempt) []Reason {
 // faultName is how the reports spell whose doing an outcome is.
 func faultName(o grading.Outcome) string { return cmp.Or(string(o.Fault()), "none") }
 
-// Wilson is the Wilson score interval of k successes in n trials. With no
-// trials anything is possible: 0 to 1.
-func Wilson(k, n int, confidence float64) (low, high float64) {
-	if n <= 0 {
-		return 0, 1
-	}
-	z := distuv.UnitNormal.Quantile(0.5 + confidence/2)
-	p, m := float64(k)/float64(n), float64(n)
-	centre := p + z*z/(2*m)
-	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
-	scale := 1 + z*z/m
-	low, high = (centre-half)/scale, (centre+half)/scale
-	if k == 0 {
-		low = 0 // exactly, which rounding may miss
-	}
-	if k == n {
-		high = 1
-	}
-	return low, high
-}
-
 func rate(k, n int) float64 {
 	if n == 0 {
 		return 0
@@ -177,15 +160,22 @@ func rate(k, n int) float64 {
 // than width columns.
 func (s Summary) WriteText(w io.Writer, width int) error {
 	width = tableWidth(width)
-	lines := []string{"model " + SafeText(s.Model) + ", run " + SafeText(s.RunID)}
+	lines := []string{"model " + SafeText(s.Model)}
+	if s.RunID != "" {
+		lines[0] += ", run " + SafeText(s.RunID)
+	}
 	lines = append(lines, fmt.Sprintf("resolved %d of %d: %s (95 %% interval %s to %s)", s.Resolved, s.Total,
 		percent(s.ResolvedRate), percent(s.Interval95[0]), percent(s.Interval95[1])))
+	if s.Flagged > 0 {
+		lines = append(lines, fmt.Sprintf("%d of the %d resolved should be looked at: \"flagged\" in the table, trust in attempt.json", s.Flagged, s.Resolved))
+	}
 	lines = append(lines, wrapList("outcomes: ", s.outcomeCounts(), width)...)
 	if s.NotEvaluated == 0 {
 		lines = append(lines, fmt.Sprintf("evaluated %d, not evaluated 0", s.Evaluated))
 	} else {
-		lines = append(lines, fmt.Sprintf("evaluated %d (%s of them resolved), not evaluated %d:",
-			s.Evaluated, percent(s.RateOfEvaluated), s.NotEvaluated))
+		in := stats.Wilson(s.Resolved, s.Evaluated, 0.95)
+		lines = append(lines, fmt.Sprintf("evaluated %d (resolved %s, %s to %s), not evaluated %d:",
+			s.Evaluated, percent(s.RateOfEvaluated), percent(in.Low), percent(in.High), s.NotEvaluated))
 	}
 	const most = 10
 	for i, r := range s.NotEvaluatedWhy {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -120,21 +119,6 @@ func checkOfficialAddsUp(t *testing.T, ids, predicted []string, attempts []Attem
 	for id := range o.FailureReasons {
 		if !slices.Contains(o.UnresolvedIDs, id) && !slices.Contains(o.ErrorIDs, id) {
 			t.Fatalf("a reason for %s, which is neither unresolved nor an error", id)
-		}
-	}
-}
-
-func TestWilson(t *testing.T) {
-	// Reference values from the formula in another language's statistics library.
-	for _, c := range []struct {
-		k, n      int
-		low, high float64
-	}{
-		{0, 0, 0, 1}, {0, 10, 0, 0.2775328}, {10, 10, 0.7224672, 1}, {5, 10, 0.2365931, 0.7634069}, {250, 500, 0.4563413, 0.5436587},
-	} {
-		low, high := Wilson(c.k, c.n, 0.95)
-		if math.Abs(low-c.low) > 1e-6 || math.Abs(high-c.high) > 1e-6 {
-			t.Errorf("%d of %d: %.7f to %.7f, want %.7f to %.7f", c.k, c.n, low, high, c.low, c.high)
 		}
 	}
 }

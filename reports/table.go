@@ -65,7 +65,7 @@ func WriteTable(w io.Writer, attempts []Attempt, opts TableOptions) error {
 			row[1] = colored(row[1], outcomes[i])
 		}
 	}
-	return drawTable(w, head, rows, foot, width)
+	return DrawTable(w, head, rows, foot, []bool{2: true, 3: true, 4: true, 5: false}, width)
 }
 
 func tableRow(a *Attempt) []string {
@@ -155,6 +155,9 @@ func shortReason(a *Attempt) string {
 	if a.Reason != "" {
 		return firstLine(a.Reason)
 	}
+	if a.Outcome == grading.Resolved && len(a.Trust.Flagged) > 0 {
+		return "flagged: " + firstLine(a.Trust.Flagged[0])
+	}
 	if a.Outcome != grading.Unresolved || a.Verdict == nil || a.Verdict.Tests == nil {
 		return ""
 	}
@@ -216,13 +219,21 @@ func fitColumns(head []string, rows [][]string, foot []string, width int) {
 	}
 }
 
-func drawTable(w io.Writer, head []string, rows [][]string, foot []string, width int) error {
+// DrawTable draws cells as the tables of this program look. right says which
+// columns are set to the right; foot may be nil. The cells must fit and be safe
+// to show; rules are cut to width.
+func DrawTable(w io.Writer, head []string, rows [][]string, foot []string, right []bool, width int) error {
+	align := make([]tw.Align, len(head))
+	for i := range align {
+		align[i] = tw.AlignLeft
+		if i < len(right) && right[i] {
+			align[i] = tw.AlignRight
+		}
+	}
 	cells := tw.CellConfig{
 		Formatting: tw.CellFormatting{AutoFormat: tw.Off, AutoWrap: tw.WrapNone},
 		Padding:    tw.CellPadding{Global: tw.Padding{Right: columnGap, Overwrite: true}},
-		Alignment: tw.CellAlignment{PerColumn: []tw.Align{
-			tw.AlignLeft, tw.AlignLeft, tw.AlignRight, tw.AlignRight, tw.AlignRight, tw.AlignLeft,
-		}},
+		Alignment:  tw.CellAlignment{PerColumn: align},
 	}
 	var b strings.Builder
 	table := tablewriter.NewTable(&b,
@@ -239,7 +250,9 @@ func drawTable(w io.Writer, head []string, rows [][]string, foot []string, width
 			return fmt.Errorf("add a row to the table: %w", err)
 		}
 	}
-	table.Footer(foot)
+	if foot != nil {
+		table.Footer(foot)
+	}
 	if err := table.Render(); err != nil {
 		return fmt.Errorf("draw the table: %w", err)
 	}

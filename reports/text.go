@@ -51,6 +51,9 @@ func Clip(s string, width int) string {
 	return twwidth.Truncate(s, width, "…")
 }
 
+// ClipMiddle is Clip, in the middle.
+func ClipMiddle(s string, width int) string { return clipMiddle(s, width) }
+
 // clipMiddle cuts in the middle: the end of an instance id tells it from others.
 func clipMiddle(s string, width int) string {
 	if displayWidth(s) <= width {
@@ -68,6 +71,9 @@ func clipMiddle(s string, width int) string {
 	}
 	return twwidth.Truncate(s, width-tail, "…") + string(runes[from:])
 }
+
+// DisplayWidth is the number of columns a text takes on a terminal.
+func DisplayWidth(s string) int { return displayWidth(s) }
 
 func displayWidth(s string) int { return twwidth.Width(s) }
 
