@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes a Debian machine ready for `make demo` (setup.sh demo) and `make test`
-# (setup.sh test): installs what is missing with apt, and starts a Docker
-# daemon when none answers. What is there is left alone, so a second call is
-# quick and changes nothing.
+# (setup.sh test): installs what is missing with apt. The demo needs no daemon; it
+# uses Docker where one answers. The tests want one: it is started when none
+# answers. What is there is left alone, so a second call is quick and changes
+# nothing.
 #
 # Messages go to standard error. Standard output is for the caller's shell:
 # settings to evaluate, mostly none.
@@ -51,6 +52,19 @@ check_go() {
   fi
 }
 
+# wants_docker succeeds when nothing but Docker will do.
+wants_docker() { [ "$purpose" = test ] || [ -n "${EVALRUN_DOCKERD_ARGS+set}" ]; }
+
+# has_runtime succeeds when there is what the embedded engine runs sandboxes with;
+# users have no sbin in PATH.
+has_runtime() {
+  local name
+  for name in runc crun /usr/sbin/runc /usr/local/sbin/runc; do
+    if have "$name"; then return; fi
+  done
+  return 1
+}
+
 # missing_packages prints the Debian packages this machine lacks.
 missing_packages() {
   have git || echo git
@@ -60,7 +74,11 @@ missing_packages() {
   if [ "$purpose" = test ] && ! { have gcc && [ -e /usr/include/stdlib.h ]; }; then
     echo gcc libc6-dev # the race detector is C code
   fi
-  if ! $engine && ! has_dockerd; then echo docker.io iptables; fi
+  [ "$purpose" != test ] || have xmllint || echo libxml2-utils # checks JUnit XML against its schema
+  # Opens HTML reports (100 MB). Machines with another browser of its kind use that.
+  [ "$purpose" != test ] || have chromium || have chromium-browser || have google-chrome || echo chromium fonts-dejavu-core
+  if ! $engine && wants_docker && ! has_dockerd; then echo docker.io iptables; fi
+  if ! $engine && ! wants_docker && ! has_runtime; then echo runc; fi
 }
 
 install_packages() {
@@ -84,7 +102,7 @@ install_packages() {
 }
 
 group_advice() {
-  if $engine; then return; fi
+  if $engine || ! wants_docker; then return; fi
   echo ", start the Docker daemon, and put you into its group with 'usermod -aG docker $(id -un)' (then log in again)"
 }
 
@@ -172,7 +190,7 @@ elif [ "$host" != "$default_host" ] && [ -z "${EVALRUN_DOCKERD_ARGS+set}" ]; the
   fail "no engine answers at DOCKER_HOST=$host; start it, or unset DOCKER_HOST"
 fi
 install_packages
-if ! $engine; then start_engine; fi
+if ! $engine && wants_docker; then start_engine; fi
 if [ -f "$settings" ] && [ -d "/proc/$(sed -n 's/^# dockerd //p' "$settings")" ]; then
   cat "$settings"
   say "builds use the machine's own network (EVALRUN_BUILD_NETWORK=host)"

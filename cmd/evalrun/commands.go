@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +12,8 @@ import (
 	"github.com/evalrun/evalrun/cache"
 	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/images"
+	"github.com/evalrun/evalrun/internal/engine"
+	"github.com/evalrun/evalrun/internal/ledger"
 	"github.com/evalrun/evalrun/reports"
 )
 
@@ -40,11 +41,12 @@ func (c *buildCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	eng, err := openEngine(e.ctx, c.Engine)
+	eng, err := c.open(e)
 	if err != nil {
 		return err
 	}
 	defer eng.Close()
+	fmt.Fprintln(e.stderr, "engine:", reports.SafeText(eng.String()))
 	terminal, width := terminalOf(e.stderr)
 	ui := &display{}
 	provider, err := c.provider(e, eng, selected, ui.built)
@@ -81,54 +83,10 @@ func (c *buildCmd) Run(e *env) error {
 	return nil
 }
 
-type reportCmd struct {
-	RunID  string `arg:"" help:"Name of the run."`
-	Output string `name:"out" default:"." placeholder:"DIR" help:"Folder that holds logs/."`
-	Model  string `placeholder:"NAME" help:"Only this model."`
-	JSON   bool   `name:"json" help:"Print JSON."`
-	Show   string `enum:"all,failed,none" default:"all" help:"Instances in the table."`
-}
-
-func (reportCmd) Help() string {
-	return `Reads run.json and the attempt.json files of the run, also of one that was
-interrupted. Instances that were not reached have no file and no row.
-
-Examples:
-  evalrun report claude
-  evalrun report claude --show failed
-  evalrun report claude --out results --model acme/agent-2 --json > agent-2.json
-`
-}
-
-// Run shows what a run has left on disk.
-func (c *reportCmd) Run(e *env) error {
-	layout := reports.Layout{Root: c.Output}
-	record, err := reports.LoadRun(layout, c.RunID)
-	if err != nil {
-		return err
-	}
-	if c.Model != "" && !slices.Contains(record.Models, c.Model) {
-		return fmt.Errorf("run %q has no model %q; it has %s", c.RunID, c.Model, strings.Join(record.Models, ", "))
-	}
-	_, width := terminalOf(e.stdout)
-	for _, model := range record.Models {
-		if c.Model != "" && c.Model != model {
-			continue
-		}
-		attempts, problems := reports.LoadAttempts(layout.WithNames(record.Models, nil), c.RunID, model)
-		for _, p := range problems {
-			fmt.Fprintln(e.stderr, "warning:", p)
-		}
-		if err := showModel(e, c.JSON, c.Show, &record, model, record.InstanceIDs, attempts, width); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 type datasetCmd struct {
 	Ls   datasetLsCmd   `cmd:"" help:"List instances."`
 	Show datasetShowCmd `cmd:"" help:"Show one instance: its row, and how it would be built and tested."`
+	Lint datasetLintCmd `cmd:"" help:"Find rows that cannot be graded as they mean to be."`
 }
 
 type datasetLsCmd struct {
@@ -206,37 +164,56 @@ func (c *datasetShowCmd) Run(e *env) error {
 }
 
 type cleanCmd struct {
-	Images bool   `help:"Remove the images evalrun has built, too."`
-	Engine string `default:"auto" help:"docker, or auto."`
+	Images bool `help:"Remove the images evalrun has built, too."`
+	engineFlags
 }
 
 func (cleanCmd) Help() string {
-	return `A run removes its own containers, also when it is interrupted. What a killed one left
-is removed here, and by the next run. Containers of runs that are going on stay.
+	return `A run removes its own sandboxes, also when it is interrupted. What a killed one left
+is removed here, and by the next run. Those of runs that are going on stay.
 
 Examples:
   evalrun clean
+  evalrun clean --images --engine embedded
 `
 }
 
-// Run removes the containers of runs that are over.
+// Run removes what runs that are over have left, on every engine there is unless
+// one is named.
 func (c *cleanCmd) Run(e *env) error {
-	eng, err := openEngine(e.ctx, c.Engine)
-	if err != nil {
+	found := 0
+	if err := c.eachEngine(e, func(eng *engine.Engine) error { found++; return c.clean(e, eng) }); err != nil {
 		return err
 	}
-	defer eng.Close()
+	if found == 0 {
+		fmt.Fprintln(e.stdout, "there is no engine here, and nothing to clean")
+	}
+	if err := ledger.Verdicts(c.cacheDir()).Sweep(); err != nil {
+		return &exitError{exitNotEvaluated, err}
+	}
+	return nil
+}
+
+func (c *cleanCmd) clean(e *env, eng *engine.Engine) (err error) {
+	defer func() { err = errors.Join(err, eng.Close()) }()
 	n, err := eng.Sandbox.Sweep(e.ctx)
 	if err != nil {
 		return &exitError{exitNotEvaluated, err}
 	}
-	fmt.Fprintf(e.stdout, "removed %d containers of runs that are over\n", n)
+	fmt.Fprintf(e.stdout, "%s: removed %d sandboxes of runs that are over\n", eng.Name, n)
 	if c.Images {
 		n, err := eng.Images.RemoveImages(e.ctx)
 		if err != nil {
 			return &exitError{exitNotEvaluated, err}
 		}
-		fmt.Fprintf(e.stdout, "removed %d images\n", n)
+		fmt.Fprintf(e.stdout, "%s: removed %d images\n", eng.Name, n)
+	}
+	if eng.Disk != nil {
+		left, err := eng.Disk()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stdout, "%s: there are %s\n", eng.Name, left)
 	}
 	return nil
 }

@@ -19,9 +19,8 @@ type demoCmd struct {
 	Workers int    `short:"j" default:"0" help:"Attempts at a time; 0 is one per processor."`
 	Fresh   bool   `help:"Grade again what an earlier call has graded."`
 	Check   bool   `help:"Compare every outcome with the expected one; exit code 1 when they differ."`
-	Engine  string `default:"auto" help:"Where to build and run: docker, or auto."`
 	JSON    bool   `name:"json" help:"Print the results as JSON on standard output."`
-	Cache   string `placeholder:"DIR" help:"Cache folder."`
+	engineFlags
 }
 
 func (demoCmd) Help() string {
@@ -46,11 +45,11 @@ func (c *demoCmd) Run(e *env) error {
 	run := runCmd{
 		datasetFlags: datasetFlags{Dataset: filepath.Join(c.Output, "demo.jsonl"), Split: "test"},
 		Predictions:  []string{"gold"},
-		RunID:        "demo", Workers: c.Workers, Output: c.Output, Rules: "swebench-5", NoCache: c.Fresh, JSON: c.JSON, Show: "all",
+		RunID:        "demo", Workers: workerCount(c.Workers), Output: c.Output, Rules: "swebench-5", NoCache: c.Fresh, JSON: c.JSON, Show: "all",
 		Limits: defaultLimits(),
 		imageFlags: imageFlags{
-			Engine: c.Engine, Images: "build", RepoMirror: []string{repositories}, Python: "pinned", Builders: 2, Tag: "latest",
-			LockFile: filepath.Join(c.Output, "images.lock"), Cache: c.Cache,
+			engineFlags: c.engineFlags, Images: "build", RepoMirror: []string{repositories}, Python: "pinned", Builders: 2, Tag: "latest",
+			LockFile: filepath.Join(c.Output, "images.lock"),
 		},
 	}
 	for _, name := range slices.Sorted(maps.Keys(demo.Predictions())) {
@@ -106,7 +105,7 @@ func (c *demoCmd) check(e *env, run *runCmd) error {
 	}
 	fmt.Fprintf(e.stdout, "%d outcomes, %d not as expected\n", checked, wrong)
 	if wrong > 0 {
-		return &exitError{code: 1}
+		return &exitError{code: exitFailed}
 	}
 	return nil
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/images"
 	"github.com/evalrun/evalrun/images/builder"
+	"github.com/evalrun/evalrun/internal/cause"
 	"github.com/evalrun/evalrun/internal/engine"
+	"github.com/evalrun/evalrun/internal/observe"
 	"github.com/evalrun/evalrun/internal/provision"
 	"github.com/evalrun/evalrun/internal/runner"
 	"github.com/evalrun/evalrun/reports"
@@ -18,15 +20,47 @@ import (
 // display tells the progress bar what the run and the builder do.
 type display struct {
 	progress *progress
+	watch    *observe.Watch // of a run
+
+	mu       sync.Mutex
+	troubles map[cause.Cause]bool // that were shown
 }
 
 // builderLine is the line of the progress display that shows builds.
 const builderLine = -1
 
-func (d *display) Worker(i int, text string) { d.progress.Worker(i, text) }
+func (d *display) Worker(i int, text string) {
+	d.progress.Worker(i, text)
+	d.watch.Worker(i, text)
+}
 
 func (d *display) Done(a *reports.Attempt) {
 	d.progress.Done(a.InstanceID, string(a.Outcome), a.Seconds)
+}
+
+// event shows the first failure of each cause at once. Those like it are counted by
+// the runner, which ends the run when there are too many.
+func (d *display) event(ev runner.Event) {
+	d.watch.Event(ev)
+	if ev.Kind != runner.Trouble && !(ev.Kind == runner.ImageReady && ev.Err != nil) {
+		return
+	}
+	c := cause.Of(ev.Err)
+	d.mu.Lock()
+	seen := d.troubles[c]
+	if d.troubles == nil {
+		d.troubles = map[cause.Cause]bool{}
+	}
+	d.troubles[c] = true
+	d.mu.Unlock()
+	if seen {
+		return
+	}
+	text := fmt.Sprintf("first failure: instance %s: %v", ev.Job.Instance.ID, ev.Err)
+	if c != cause.Unknown {
+		text += fmt.Sprintf("\n  (%s; it is tried again; if it stays so: %s)", c, c.Advice())
+	}
+	d.progress.Note(text)
 }
 
 // built shows what the builder does.
@@ -56,10 +90,11 @@ type probingImages struct {
 	*provision.Provider
 	engine *engine.Engine
 
-	once sync.Once
-	mu   sync.Mutex
-	text string
-	err  error
+	probing sync.Mutex
+	mu      sync.Mutex
+	probed  bool
+	text    string
+	err     error
 }
 
 // Image gives an instance's image; the first one is probed.
@@ -68,17 +103,28 @@ func (p *probingImages) Image(ctx context.Context, inst *datasets.Instance) (run
 	if err != nil {
 		return img, err
 	}
-	p.once.Do(func() {
-		text, err := p.engine.ProbeNetwork(ctx, img.Digest)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.text = text
-		if err != nil {
-			// Nothing may run in a sandbox that is not cut off.
-			p.err = fmt.Errorf("%w: %w", runner.ErrEndRun, err)
-		}
-	})
-	return img, p.err
+	return img, p.probe(ctx, img.Digest)
+}
+
+// probe asks once. What an interrupted probe says is not kept.
+func (p *probingImages) probe(ctx context.Context, image string) error {
+	p.probing.Lock()
+	defer p.probing.Unlock()
+	if p.probed {
+		return p.err
+	}
+	text, err := p.engine.ProbeNetwork(ctx, image)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.probed, p.text = true, text
+	if err != nil {
+		// Nothing may run in a sandbox that is not cut off.
+		p.err = fmt.Errorf("%w: %w", runner.ErrEndRun, err)
+	}
+	return p.err
 }
 
 func (p *probingImages) found() string {

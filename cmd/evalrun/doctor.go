@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -10,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evalrun/evalrun/images"
-	"github.com/evalrun/evalrun/internal/sandbox/docker"
 )
 
 type doctorCmd struct {
-	Cache string `placeholder:"DIR" help:"Cache folder to look at."`
+	engineFlags
 }
 
 func (doctorCmd) Help() string {
@@ -36,12 +34,11 @@ type finding struct {
 
 // Run looks the machine over. Exit code 3 when something needed is missing.
 func (c *doctorCmd) Run(e *env) error {
-	flags := imageFlags{Cache: c.Cache}
 	var list []finding
 	list = append(list, machine()...)
-	engine, root := engineFindings(e)
-	list = append(list, engine...)
-	list = append(list, disk("cache folder", flags.cacheDir()))
+	engines, root := c.engines(e)
+	list = append(list, engines...)
+	list = append(list, disk("cache folder", c.cacheDir()))
 	if root != "" {
 		list = append(list, disk("engine's images", root))
 	}
@@ -73,44 +70,7 @@ func machine() []finding {
 	if runtime.GOARCH != "amd64" {
 		list = append(list, finding{"note", "most prebuilt images are for amd64", "build your own with --images build, or expect emulation"})
 	}
-	version := "v1"
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		version = "v2"
-	}
-	return append(list, finding{"ok", "cgroup " + version, ""})
-}
-
-func engineFindings(e *env) (list []finding, root string) {
-	c, err := docker.Connect(e.ctx)
-	if err != nil {
-		fix := "install it (`apt-get install docker.io`) and start it (`dockerd &`, or `systemctl start docker`)"
-		if _, lookErr := exec.LookPath("dockerd"); lookErr == nil {
-			fix = "it is installed: start it as root with `dockerd &` or `systemctl start docker`"
-		}
-		if os.Geteuid() != 0 {
-			fix += "; as a user without root, have an administrator do so and add you to the group docker"
-		}
-		return []finding{{"missing", err.Error(), fix}}, ""
-	}
-	defer c.Close()
-	info, err := c.Info(e.ctx)
-	if err != nil {
-		return []finding{{"missing", err.Error(), "look at the daemon's log"}}, ""
-	}
-	list = append(list, finding{"ok", fmt.Sprintf("docker %s, API %s, storage driver %s, cgroup v%s, runtime %s, %s",
-		info.Version, info.APIVersion, info.StorageDriver, info.CgroupVersion, info.Runtime, info.Architecture), ""})
-	if info.StorageDriver == "vfs" {
-		list = append(list, finding{"note", "storage driver vfs copies every layer whole", "use overlay2: it needs a file system that overlayfs can stand on"})
-	}
-	if err := c.HasBuildKit(e.ctx); err != nil {
-		list = append(list, finding{"missing", err.Error(), "use Docker 18.09 or newer"})
-	} else {
-		list = append(list, finding{"ok", "BuildKit in the daemon", ""})
-	}
-	for _, u := range docker.Unenforced(info) {
-		list = append(list, finding{"note", "limit: " + u, ""})
-	}
-	return list, info.RootDir
+	return list
 }
 
 func disk(name, path string) finding {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,14 +18,16 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"evalrun": func() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) },
+		"evalrun":      func() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) },
+		"evalrun-fake": func() { os.Exit(newFakeEngine().main(os.Args[1:], os.Stdout, os.Stderr)) },
 	})
 }
 
 // TestScripts runs what needs no engine.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir:  "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EVALRUN_CACHE", filepath.Join(e.WorkDir, "cache"))
 			// An address where no daemon answers.
@@ -32,6 +35,24 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// status runs evalrun and holds its exit status to the one wanted; what it printed
+// can be looked at as after exec.
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N ARGS...")
+	}
+	var exit *exec.ExitError
+	got := 0
+	if err := ts.Exec("evalrun", args[1:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit status %d, want %s", got, args[0])
+	}
 }
 
 // needDocker skips the test where no daemon answers, or fails it where one was
@@ -54,7 +75,7 @@ func TestDemo(t *testing.T) {
 	needDocker(t)
 	var out, errs strings.Builder
 	dir := t.TempDir()
-	if code := realMain([]string{"demo", "--out", dir, "--check"}, &out, &errs); code != exitFine {
+	if code := realMain([]string{"demo", "--out", dir, "--fresh", "--check"}, &out, &errs); code != exitFine {
 		t.Fatalf("exit code %d\n%s\n%s", code, out.String(), errs.String())
 	}
 	if want := "32 outcomes, 0 not as expected\n"; out.String() != want {
@@ -68,6 +89,11 @@ func TestDemo(t *testing.T) {
 	}
 	if strings.Contains(errs.String(), "built in") {
 		t.Errorf("the second call built images:\n%s", errs.String())
+	}
+	// What was written is true.
+	out.Reset()
+	if code := realMain([]string{"report", "verify", "demo", "--out", dir}, &out, &errs); code != exitFine || !strings.Contains(out.String(), " 0 differ, 0 unchecked") {
+		t.Errorf("verify: exit code %d\n%s", code, out.String())
 	}
 	for _, file := range []string{"gold.demo.json", "evalrun-demo__mixed.demo.json", "logs/run_evaluation/demo/run.json", "images.lock",
 		"logs/run_evaluation/demo/gold/evalrun-demo__textkit-1/report.json"} {
@@ -92,7 +118,7 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs strings.Builder
-	cmd := exec.Command(bin, "demo", "--out", dir, "-j", "1")
+	cmd := exec.Command(bin, "demo", "--out", dir, "--fresh", "-j", "1")
 	cmd.Stderr = &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -35,6 +35,7 @@ type progress struct {
 	width    int
 	total    int
 	bar      *progressbar.ProgressBar // nil when not on a terminal
+	left     func() (low, high time.Duration, ok bool)
 
 	mu           sync.Mutex
 	start        time.Time
@@ -95,6 +96,13 @@ func newBar(total, width int) *progressbar.ProgressBar {
 	)
 }
 
+// predict has left say how long the rest takes, as a range.
+func (p *progress) predict(left func() (low, high time.Duration, ok bool)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = left
+}
+
 // Worker says what worker i does now; "" is nothing.
 func (p *progress) Worker(i int, text string) {
 	p.mu.Lock()
@@ -138,15 +146,17 @@ func (p *progress) Done(instance, outcome string, seconds float64) {
 	p.draw()
 }
 
-// Note writes lines of its own, above the bar if there is one.
-func (p *progress) Note(text string) {
+// Note writes lines of its own, above the bar if there is one; false says that it did
+// not, since the display was closed.
+func (p *progress) Note(text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return
+		return false
 	}
 	p.line(reports.SafeLines(text))
 	p.draw()
+	return true
 }
 
 // Close takes the bar away, leaves its last state as a line, and ends the
@@ -194,7 +204,13 @@ func (p *progress) breakSilence() {
 	if p.terminal || time.Since(p.lastLine) < quietFor {
 		return
 	}
-	p.line(fmt.Sprintf("[%d/%d] still running: %s", p.done, p.total, p.doing()))
+	text := fmt.Sprintf("[%d/%d] still running: %s", p.done, p.total, p.doing())
+	if p.left != nil {
+		if eta := p.eta(time.Since(p.start)); eta != "" {
+			text += "; ETA " + eta
+		}
+	}
+	p.line(text)
 }
 
 // line writes a whole line, instead of the bar if that is drawn. What cannot be
@@ -232,10 +248,9 @@ func (p *progress) barLine() string {
 	}
 	if p.done > 0 && elapsed > 0 {
 		parts = append(parts, fmt.Sprintf("%.1f/min", float64(p.done)/elapsed.Minutes()))
-		if left := p.total - p.done; left > 0 {
-			each := elapsed / time.Duration(p.done)
-			parts = append(parts, "ETA "+clock(each*time.Duration(left)))
-		}
+	}
+	if eta := p.eta(elapsed); eta != "" {
+		parts = append(parts, "ETA "+eta)
 	}
 	parts = append(parts, clock(elapsed))
 	bar := fmt.Sprintf("%d/%d", p.done, p.total)
@@ -243,6 +258,43 @@ func (p *progress) barLine() string {
 		bar = strings.TrimSpace(p.bar.String())
 	}
 	return bar + " " + strings.Join(parts, " · ")
+}
+
+// eta is how long the rest takes: what was predicted, or else what the instances
+// so far took.
+func (p *progress) eta(elapsed time.Duration) string {
+	left := p.total - p.done
+	if left <= 0 {
+		return ""
+	}
+	if p.left != nil {
+		if low, high, ok := p.left(); ok {
+			return span(low, high)
+		}
+		return ""
+	}
+	if p.done == 0 {
+		return ""
+	}
+	return clock(elapsed / time.Duration(p.done) * time.Duration(left))
+}
+
+// span shows a range of times no finer than it is known.
+func span(low, high time.Duration) string {
+	unit := time.Second
+	switch {
+	case high >= time.Hour:
+		unit = 5 * time.Minute
+	case high >= 10*time.Minute:
+		unit = time.Minute
+	case high >= time.Minute:
+		unit = 10 * time.Second
+	}
+	low, high = low.Round(unit), high.Round(unit)
+	if low == high {
+		return clock(high)
+	}
+	return clock(low) + " to " + clock(high)
 }
 
 // doing lists what each worker does and for how long.

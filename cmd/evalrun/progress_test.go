@@ -14,9 +14,9 @@ import (
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 )
 
-// screen is what a terminal of many columns shows after the bytes of out, for
+// tty is what a terminal of many columns shows after the bytes of out, for
 // the few sequences that progress uses.
-func screen(t *testing.T, out string) []string {
+func tty(t *testing.T, out string) []string {
 	t.Helper()
 	out = regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(out, "")
 	lines, row, col := [][]rune{nil}, 0, 0
@@ -119,7 +119,7 @@ func TestTerminal(t *testing.T) {
 			"0% [                         ] (0/4) 0 resolved · 12s",
 			"w1 sympy__sympy-22005 tests 12s | w2 django__django-11001 build 12s",
 		}
-		if diff := cmp.Diff(want, screen(t, out.String())); diff != "" {
+		if diff := cmp.Diff(want, tty(t, out.String())); diff != "" {
 			t.Error(diff)
 		}
 
@@ -132,7 +132,7 @@ func TestTerminal(t *testing.T) {
 			"50% [===========>             ] (2/4) 1 resolved · 1 not evaluated · 9.8/min · ETA 12s · 12s",
 			"w2 django__django-11001 build 12s",
 		}
-		if diff := cmp.Diff(want, screen(t, out.String())); diff != "" {
+		if diff := cmp.Diff(want, tty(t, out.String())); diff != "" {
 			t.Error(diff)
 		}
 
@@ -145,7 +145,7 @@ func TestTerminal(t *testing.T) {
 			"100% [=========================] (4/4) 1 resolved · 1 not evaluated · 19.6/min · 12s",
 			"",
 		}
-		if diff := cmp.Diff(want, screen(t, out.String())); diff != "" {
+		if diff := cmp.Diff(want, tty(t, out.String())); diff != "" {
 			t.Error(diff)
 		}
 		if !strings.Contains(out.String(), "\x1b[32m1 resolved\x1b[0m") {
@@ -190,7 +190,7 @@ func TestLinesFitTheTerminal(t *testing.T) {
 			p.Done("x", "infra_failed", 1)
 		}
 		p.Close()
-		for _, line := range screen(t, out.String()) {
+		for _, line := range tty(t, out.String()) {
 			if n := twwidth.Width(line); n >= columns {
 				t.Errorf("%d columns of %d: %q", n, columns, line)
 			}

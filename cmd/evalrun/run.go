@@ -1,42 +1,48 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
+	"syscall"
 	"time"
 
 	"github.com/evalrun/evalrun/cache"
 	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/grading"
 	"github.com/evalrun/evalrun/internal/engine"
+	"github.com/evalrun/evalrun/internal/ledger"
 	"github.com/evalrun/evalrun/internal/runner"
 	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/internal/screen"
 	"github.com/evalrun/evalrun/reports"
 )
 
 type runCmd struct {
 	datasetFlags
-	Predictions   []string   `short:"p" required:"" sep:"none" placeholder:"PATH" help:"gold, empty, a .json or .jsonl file, or a folder of patches; may be repeated."`
-	RunID         string     `default:"run" help:"Name of the run; a call with the same name goes on where the last one stopped."`
-	Workers       int        `short:"j" default:"0" help:"Attempts at a time; 0 is one per processor."`
-	Output        string     `name:"out" default:"." placeholder:"DIR" help:"Folder for logs/ and the run summaries."`
-	ReportDir     string     `placeholder:"DIR" help:"Folder for the run summaries, when not --out."`
-	Rules         string     `default:"swebench-5" help:"Grading rules: swebench-5, swebench-4.1 or strict."`
-	Script        string     `enum:"phases,whole" default:"phases" help:"Run evaluation scripts phase by phase, each with a status of its own, or whole, in one process."`
-	Capabilities  bool       `name:"row-capabilities" help:"Give sandboxes the capabilities their rows ask for, such as SYS_ADMIN for browsers; without it they do without."`
-	NoCache       bool       `help:"Run again what an earlier call of this run has already graded."`
-	Model         string     `placeholder:"NAME" help:"Model name of a folder of patches, or of predictions that name none."`
-	AllowUnknown  bool       `help:"Predictions for instances the dataset does not have are left out, not refused."`
-	LastWins      bool       `help:"Of two predictions of one model for one instance take the later one."`
-	AcceptAliases bool       `help:"Take keys such as model and patch for model_name_or_path and model_patch."`
-	JSON          bool       `name:"json" help:"Print the results as JSON on standard output."`
-	Show          string     `enum:"all,failed,none" default:"all" help:"Instances in the table: all, failed, none."`
-	Limits        limitFlags `embed:"" prefix:""`
+	Predictions   []string    `short:"p" required:"" sep:"none" placeholder:"PATH" help:"gold, empty, a .json or .jsonl file, or a folder of patches; may be repeated."`
+	RunID         string      `default:"run" help:"Name of the run; a call with the same name goes on where the last one stopped."`
+	Workers       workerCount `short:"j" default:"0" help:"Attempts at a time; 0 is one per processor, auto as many as there is room for, by what earlier ones took."`
+	Deadline      endOfRun    `placeholder:"TIME" help:"End the run after a time (2h), at a time of day (22:30) or at a date; what is not done then is not_run, and the same command goes on from there."`
+	Output        string      `name:"out" default:"." placeholder:"DIR" help:"Folder for logs/ and the run summaries."`
+	ReportDir     string      `placeholder:"DIR" help:"Folder for the run summaries, when not --out."`
+	Rules         string      `default:"swebench-5" help:"Grading rules: swebench-5, swebench-4.1 or strict."`
+	Script        string      `enum:"phases,whole" default:"phases" help:"Run evaluation scripts phase by phase, each with a status of its own, or whole, in one process."`
+	Capabilities  bool        `name:"row-capabilities" help:"Give sandboxes the capabilities their rows ask for, such as SYS_ADMIN for browsers; without it they do without."`
+	Policy        string      `placeholder:"FILE" help:"What patches may touch: a JSON file, see docs/security.md; without it the default policy."`
+	Verify        string      `enum:"none,suspicious,all" default:"suspicious" help:"Resolved attempts to run again with nothing but the patch's source files: none, suspicious, all."`
+	NoCache       bool        `help:"Make every attempt, whatever was graded before: by another run, for another model with the same patch, or by an earlier call of this run. A call with --no-cache that was interrupted is gone on from; of a run that is through, all is made again, also where some attempts could not be evaluated."`
+	Model         string      `placeholder:"NAME" help:"Model name of a folder of patches, or of predictions that name none."`
+	AllowUnknown  bool        `help:"Predictions for instances the dataset does not have are left out, not refused."`
+	Attempts      int         `default:"0" placeholder:"K" help:"Attempts at each instance. A model may then have up to K predictions for an instance, in one file or in several; where it has one, that is run K times."`
+	LastWins      bool        `help:"Of two predictions of one model for one instance take the later one."`
+	AcceptAliases bool        `help:"Take keys such as model and patch for model_name_or_path and model_patch."`
+	JSON          bool        `name:"json" help:"Print the results as JSON on standard output."`
+	Show          string      `enum:"all,failed,none" default:"all" help:"Instances in the table: all, failed, none."`
+	Limits        limitFlags  `embed:"" prefix:""`
+	Room          diskFlags   `embed:"" prefix:""`
+	observeFlags
 	imageFlags
 }
 
@@ -44,32 +50,53 @@ func (runCmd) Help() string {
 	return `Examples:
   evalrun run -d verified -p gold -i 'sympy__sympy-2*' --repo-mirror ./mirrors
   evalrun run -d data/SWE-bench_Lite.test.parquet -p preds.jsonl --run-id claude -j 2
+  evalrun run -d verified -p preds.jsonl -j auto --deadline 06:30
+  evalrun run -d verified -p preds.jsonl --status-addr 9464 --log-level debug
+  evalrun run -d verified -p rollouts.jsonl --attempts 8 --run-id rollouts
+  evalrun run -d verified -p gold --attempts 3 --run-id flaky
   evalrun run -d multilingual -p gold --repo gin-gonic/gin --namespace swebench --images pull
 `
 }
 
 // Run grades the predictions, one run per model.
 func (c *runCmd) Run(e *env) error {
-	rules, err := grading.ParseRules(c.Rules)
+	spool := c.spool()
+	defer spool.Close()
+	j, err := c.job(e, spool)
 	if err != nil {
 		return err
 	}
-	limits, err := c.limits()
+	return c.grade(e, j)
+}
+
+// spool keeps patches that cannot be read again from where they are given.
+func (c *runCmd) spool() *datasets.Spool {
+	return datasets.NewSpool(filepath.Join(c.cacheDir(), "predictions"))
+}
+
+// job reads and checks what is asked for.
+func (c *runCmd) job(e *env, spool *datasets.Spool) (job, error) {
+	rules, err := grading.ParseRules(c.Rules)
 	if err != nil {
-		return err
+		return job{}, err
+	}
+	limits, err := c.limits()
+	if err := errors.Join(err, c.observeFlags.check()); err != nil {
+		return job{}, err
+	}
+	policy, err := readPolicy(c.Policy)
+	if err != nil {
+		return job{}, err
 	}
 	ds, selected, err := c.load(e, c.cacheDir())
 	if err != nil {
-		return err
+		return job{}, err
 	}
 	if len(selected) == 0 {
-		return errors.New("no instance is selected")
+		return job{}, errors.New("no instance is selected")
 	}
-	sets, records, err := c.predictions(e, ds)
-	if err != nil {
-		return err
-	}
-	return c.grade(e, job{ds, selected, sets, records, rules, limits})
+	sets, records, err := c.predictions(e, ds, selected, spool)
+	return job{ds, selected, sets, records, rules, limits, policy}, err
 }
 
 // job is what a run is asked to do, read and checked.
@@ -80,151 +107,91 @@ type job struct {
 	records  []reports.PredictionRecord
 	rules    grading.Rules
 	limits   runner.Limits
+	policy   screen.Policy
 }
 
-func (c *runCmd) predictions(e *env, ds *datasets.Dataset) ([]datasets.PredictionSet, []reports.PredictionRecord, error) {
-	var sets []datasets.PredictionSet
-	var records []reports.PredictionRecord
-	from := map[string]string{}
-	for _, path := range c.Predictions {
-		got, problems, err := datasets.LoadPredictions(path, ds, datasets.PredictionOptions{
-			Model: c.Model, AllowUnknown: c.AllowUnknown, LastWins: c.LastWins, AcceptAliases: c.AcceptAliases,
-		})
-		if err != nil {
-			return nil, nil, fmt.Errorf("predictions %s:\n%w", path, err)
-		}
-		showWarnings(e.stderr, problems.Warnings())
-		for _, s := range got {
-			if other, ok := from[s.Model]; ok {
-				return nil, nil, fmt.Errorf("model %q has predictions in %s and in %s: one run grades one patch per instance; use two run ids", s.Model, other, path)
-			}
-			from[s.Model] = path
-		}
-		sets = append(sets, got...)
-		records = append(records, reports.PredictionRecord{Path: path, SHA256: hashOf(path)})
+func readPolicy(path string) (screen.Policy, error) {
+	if path == "" {
+		return screen.Policy{}, nil
 	}
-	return sets, records, nil
-}
-
-// plan is the jobs of a run, in the order they are made.
-type plan struct {
-	jobs      []runner.Job
-	ids       []string            // of the selected instances
-	predicted map[string][]string // model -> ids of all its predictions, selected or not
-}
-
-func (c *runCmd) plan(selected []datasets.Instance, sets []datasets.PredictionSet, recipes map[string]*datasets.Recipe) plan {
-	p := plan{predicted: map[string][]string{}}
-	for i := range selected {
-		p.ids = append(p.ids, selected[i].ID)
-	}
-	for _, set := range sets {
-		for i := range set.Predictions {
-			p.predicted[set.Model] = append(p.predicted[set.Model], set.Predictions[i].InstanceID)
-		}
-	}
-	predicted := map[string]map[string]*datasets.Prediction{}
-	for s := range sets {
-		set := &sets[s]
-		predicted[set.Model] = map[string]*datasets.Prediction{}
-		for i := range set.Predictions {
-			predicted[set.Model][set.Predictions[i].InstanceID] = &set.Predictions[i]
-		}
-	}
-	// Instance by instance, so that all models use an image while it is there.
-	for i := range selected {
-		for s := range sets {
-			model := sets[s].Model
-			pred, ok := predicted[model][selected[i].ID]
-			if !ok {
-				continue
-			}
-			p.jobs = append(p.jobs, runner.Job{Instance: &selected[i], Recipe: recipes[selected[i].ID], Prediction: pred})
-		}
-	}
-	return p
-}
-
-func (c *runCmd) grade(e *env, j job) error {
-	layout := c.layout(j)
-	unlock, err := holdRun(e.ctx, layout, c.RunID)
+	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return screen.Policy{}, fmt.Errorf("--policy: %w", err)
 	}
-	defer unlock()
-	eng, err := openEngine(e.ctx, c.Engine)
+	defer f.Close()
+	policy, err := screen.ReadPolicy(f)
 	if err != nil {
-		return err
+		return policy, fmt.Errorf("--policy %s: %w", path, err)
 	}
-	defer eng.Close()
-	if swept, err := eng.Sandbox.Sweep(e.ctx); err != nil {
+	return policy, nil
+}
+
+// sweep removes what runs that are over have left.
+func (c *runCmd) sweep(e *env, eng *engine.Engine) error {
+	say := func(n int, where string) {
+		if n > 0 {
+			fmt.Fprintf(e.stderr, "removed %d sandboxes that an earlier run left behind%s\n", n, where)
+		}
+	}
+	swept, err := eng.Sandbox.Sweep(e.ctx)
+	if err != nil {
 		return &exitError{exitNotEvaluated, err}
-	} else if swept > 0 {
-		fmt.Fprintf(e.stderr, "removed %d containers that an earlier run left behind\n", swept)
 	}
-	ui := &display{}
-	provider, err := c.provider(e, eng, j.selected, ui.built)
-	if err != nil {
-		return err
+	say(swept, "")
+	if e.openEngine != nil {
+		return nil // of a test
 	}
-	if c.Script == "whole" {
-		for _, recipe := range provider.Recipes {
-			recipe.Evaluation.Whole = recipe.Evaluation.Script != ""
+	swept, err = engine.SweepOthers(e.ctx, engine.Options{CacheDir: c.cacheDir()}, eng)
+	if err != nil && e.ctx.Err() == nil {
+		fmt.Fprintf(e.stderr, "warning: what earlier runs left on another engine stays (`evalrun clean` tries again): %s\n", reports.SafeText(err.Error()))
+	}
+	say(swept, " on another engine")
+	return nil
+}
+
+// whole has scripts run in one process, where that is asked for.
+func (c *runCmd) whole(recipes map[string]*datasets.Recipe) {
+	if c.Script != "whole" {
+		return // but for those that cannot be split
+	}
+	for _, recipe := range recipes {
+		recipe.Evaluation.Whole = recipe.Evaluation.Script != ""
+	}
+}
+
+// shareOut gives a sandbox the processors that no flag names.
+func (c *runCmd) shareOut(limits *sandbox.Limits, cpus int) {
+	if limits.CPUs == 0 {
+		limits.CPUs = c.Workers.share(cpus)
+	}
+	if limits.CPUsGuaranteed == 0 {
+		limits.CPUsGuaranteed = min(c.Workers.share(cpus), limits.CPUs)
+	}
+}
+
+// begin writes down what the run is about, before anything runs: one that is killed
+// can still be shown.
+func (c *runCmd) begin(e *env, layout reports.Layout, p plan, record reports.RunRecord, known *ledger.Ledger) error {
+	for n := range p.attempts() {
+		if err := reports.WriteRun(layout.Attempt(n), p.record(record, n)); err != nil {
+			return err
 		}
 	}
-	p := c.plan(j.selected, j.sets, provider.Recipes)
-	if j.limits.Sandbox.CPUs == 0 {
-		j.limits.Sandbox.CPUs = max(1, float64(eng.Info.CPUs)/float64(c.workers()))
+	if err := known.Begin(p.event(record)); err != nil {
+		return &exitError{exitNotEvaluated, advised(err)}
 	}
-	record := c.record(j, eng)
-	// Before anything runs: a run that is killed can still be shown.
-	if err := reports.WriteRun(layout, record); err != nil {
-		return err
+	if n := known.Done(); n > 0 {
+		fmt.Fprintf(e.stderr, "run %s goes on: earlier calls have finished %d attempts\n", reports.SafeText(c.RunID), n)
 	}
-	terminal, width := terminalOf(e.stderr)
-	ui.progress = newProgress(e.stderr, terminal, width, len(p.jobs))
-	images := &probingImages{Provider: provider, engine: eng}
-	r := runner.New(runner.Options{
-		RunID: c.RunID, Layout: layout, Driver: eng.Sandbox, Images: images, Observer: ui, Workers: c.workers(), Builders: c.Builders,
-		Limits: j.limits, Rules: j.rules, Unenforced: eng.Unenforced(), Network: images.found, Earlier: c.earlier(e, layout, j.sets),
-		RowCapabilities: c.Capabilities,
+	return nil
+}
+
+// ledger takes the run for this process.
+func (c *runCmd) ledger(e *env, layout reports.Layout) (*ledger.Ledger, error) {
+	return ledger.Open(e.ctx, ledger.Options{
+		Layout: layout, RunID: c.RunID, Fresh: c.NoCache, Verdicts: ledger.Verdicts(c.cacheDir()), Opinions: c.Verify == string(runner.VerifyAll),
+		Warn: func(text string) { fmt.Fprintln(e.stderr, "warning:", reports.SafeText(text)) },
 	})
-	attempts, runErr := r.Run(e.ctx, p.jobs)
-	ui.progress.Close()
-	record.Network = images.found()
-	leftovers := &reports.Leftovers{}
-	for _, left := range r.Leftovers() {
-		leftovers.Containers = append(leftovers.Containers, left.InstanceID)
-		fmt.Fprintf(e.stderr, "warning: %s (`evalrun clean` tries again)\n", reports.SafeText(left.Err.Error()))
-	}
-	if err := c.write(e, layout, p, &record, attempts, leftovers, width); err != nil {
-		return &exitError{exitNotEvaluated, errors.Join(runErr, err)}
-	}
-	return c.verdict(e, attempts, runErr)
-}
-
-// holdRun keeps a second process from working on the same run.
-func holdRun(ctx context.Context, layout reports.Layout, run string) (func(), error) {
-	dir := layout.RunDir(run)
-	for _, d := range []string{dir, filepath.Dir(layout.SummaryFile(run, "model"))} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	unlock, err := cache.Lock(ctx, filepath.Join(dir, ".lock"))
-	if err != nil {
-		return nil, fmt.Errorf("run %q is in use by another process; give --run-id another name (%w)", run, err)
-	}
-	return unlock, nil
-}
-
-func (c *runCmd) workers() int {
-	if c.Workers > 0 {
-		return c.Workers
-	}
-	return runtime.NumCPU()
 }
 
 func (c *runCmd) limits() (runner.Limits, error) {
@@ -239,34 +206,49 @@ func (c *runCmd) limits() (runner.Limits, error) {
 	l := runner.Limits{
 		Sandbox: sandbox.Limits{
 			CPUs: c.Limits.CPUs, MemoryBytes: size("memory", c.Limits.Memory), Pids: c.Limits.Pids, DiskBytes: size("disk", c.Limits.Disk),
+			CPUsGuaranteed: c.Limits.CPUsGuaranteed,
 		},
-		Timeout: time.Duration(c.Limits.Timeout), OutputBytes: size("output", c.Limits.Output),
+		Timeout: time.Duration(c.Limits.Timeout), Silence: time.Duration(c.Limits.Silence), OutputBytes: size("output", c.Limits.Output),
 	}
-	if c.Limits.Timeout <= 0 {
-		errs = append(errs, errors.New("--timeout: want more than 0"))
+	user, err := parseUser(c.Limits.User)
+	if err != nil {
+		errs = append(errs, err)
 	}
-	if n := c.Limits.CPUs; n != 0 && !(n >= 0.01 && n <= 4096) {
-		errs = append(errs, errors.New("--cpus: want 0 (an even share), or 0.01 or more"))
+	l.ReadOnly, l.User = c.Limits.ReadOnly, user
+	if text := c.Limits.MemoryGuaranteed; text != "" {
+		l.Sandbox.MemoryGuaranteedBytes = size("memory-guaranteed", text)
 	}
-	if d := l.Sandbox.DiskBytes; d > 0 && d < 1<<20 {
-		errs = append(errs, errors.New("--disk: want 1MiB or more"))
+	return l, errors.Join(append(errs, c.check(l)...)...)
+}
+
+// check names what cannot be meant.
+func (c *runCmd) check(l runner.Limits) []error {
+	cpus, sure, memory, disk := c.Limits.CPUs, c.Limits.CPUsGuaranteed, l.Sandbox.MemoryBytes, l.Sandbox.DiskBytes
+	var errs []error
+	for _, rule := range []struct {
+		broken bool
+		text   string
+	}{
+		{c.Limits.Timeout <= 0, "--timeout: want more than 0"},
+		{c.Limits.Silence < 0, "--silence: want 0 (no limit) or more"},
+		{cpus != 0 && !(cpus >= 0.01 && cpus <= 4096), "--cpus: want 0 (an even share), or 0.01 or more"},
+		{sure != 0 && !(sure >= 0.01 && (cpus == 0 || sure <= cpus)), "--cpus-guaranteed: want 0 (an even share), or 0.01 to what --cpus allows"},
+		{memory > 0 && l.Sandbox.MemoryGuaranteedBytes > memory, "--memory-guaranteed: want at most what --memory allows"},
+		{disk > 0 && disk < 1<<20, "--disk: want 1MiB or more"},
+		{c.Builders < 1, "--builders: want 1 or more"},
+		{!c.Deadline.at.IsZero() && !c.Deadline.at.After(time.Now()), fmt.Sprintf("--deadline: %s is past", c.Deadline.at.Format(time.RFC3339))},
+		{c.Attempts < 0 || c.Attempts > maxAttempts, fmt.Sprintf("--attempts: want 0 to %d", maxAttempts)},
+		{c.Attempts > 0 && c.LastWins, "--attempts and --last-wins do not go together: every prediction is an attempt, or one replaces the other"},
+		{c.RunID == "", "--run-id: want a name"},
+		{l.OutputBytes > 0 && l.OutputBytes < 64<<10, "--output: want 64KiB or more, or nothing of the results is left"},
+		{memory > 0 && memory < 16<<20, "--memory: want 16MiB or more"},
+		{c.Limits.Pids < 16, "--pids: want 16 or more"},
+	} {
+		if rule.broken {
+			errs = append(errs, errors.New(rule.text))
+		}
 	}
-	if c.Workers < 0 || c.Builders < 1 {
-		errs = append(errs, errors.New("--workers: want 0 (one per processor) or more; --builders: want 1 or more"))
-	}
-	if c.RunID == "" {
-		errs = append(errs, errors.New("--run-id: want a name"))
-	}
-	if l.OutputBytes > 0 && l.OutputBytes < 64<<10 {
-		errs = append(errs, errors.New("--output: want 64KiB or more, or nothing of the results is left"))
-	}
-	if m := l.Sandbox.MemoryBytes; m > 0 && m < 16<<20 {
-		errs = append(errs, errors.New("--memory: want 16MiB or more"))
-	}
-	if c.Limits.Pids < 16 {
-		errs = append(errs, errors.New("--pids: want 16 or more"))
-	}
-	return l, errors.Join(errs...)
+	return errs
 }
 
 func (c *runCmd) layout(j job) reports.Layout {
@@ -277,35 +259,19 @@ func (c *runCmd) layout(j job) reports.Layout {
 	return reports.Layout{Root: c.Output, ReportDir: c.ReportDir}.WithNames(models, j.dataset.IDs())
 }
 
-// earlier are the records a previous call of this run has left.
-func (c *runCmd) earlier(e *env, layout reports.Layout, sets []datasets.PredictionSet) map[runner.JobKey]reports.Attempt {
-	known := map[runner.JobKey]reports.Attempt{}
-	if c.NoCache {
-		return known
-	}
-	for _, s := range sets {
-		attempts, problems := reports.LoadAttempts(layout, c.RunID, s.Model)
-		for _, p := range problems {
-			fmt.Fprintln(e.stderr, "warning:", p)
-		}
-		for _, a := range attempts {
-			known[runner.JobKey{Model: s.Model, InstanceID: a.InstanceID}] = a
-		}
-	}
-	return known
-}
-
 func (c *runCmd) record(j job, eng *engine.Engine) reports.RunRecord {
 	limits := j.limits
 	r := reports.RunRecord{
 		RunID: c.RunID, CreatedAt: time.Now(), Dataset: reports.DatasetRecord{Name: j.dataset.Name, Split: j.dataset.Split, SHA256: j.dataset.SHA256},
 		Predictions: j.records, Instances: len(j.selected), Evalrun: version, Rules: string(j.rules),
-		Kernel: eng.Info.Kernel, Platform: eng.Platform(), Workers: c.workers(),
+		Kernel: eng.Info.Kernel, Platform: eng.Platform(), Workers: c.Workers.most(),
 		Engine: reports.EngineRecord{Name: eng.Name, Version: eng.Info.Version, APIVersion: eng.Info.APIVersion,
-			StorageDriver: eng.Info.StorageDriver, Cgroup: "v" + eng.Info.CgroupVersion},
+			StorageDriver: eng.Info.StorageDriver, Cgroup: "v" + eng.Info.CgroupVersion, Runtime: eng.Info.Runtime, Why: eng.Why},
 		Limits: reports.LimitsRecord{
 			CPUs: limits.Sandbox.CPUs, MemoryBytes: limits.Sandbox.MemoryBytes, Pids: limits.Sandbox.Pids, DiskBytes: limits.Sandbox.DiskBytes,
-			OutputBytes: limits.OutputBytes, TimeoutSeconds: limits.Timeout.Seconds(), Unenforced: eng.Unenforced(),
+			OutputBytes: limits.OutputBytes, TimeoutSeconds: limits.Timeout.Seconds(), SilenceSeconds: limits.Silence.Seconds(),
+			CPUsGuaranteed: limits.Sandbox.CPUsGuaranteed, MemoryGuaranteedBytes: limits.Sandbox.MemoryGuaranteedBytes,
+			ReadOnly: limits.ReadOnly, User: limits.User, Unenforced: eng.Unenforced(),
 		},
 	}
 	for i := range j.selected {
@@ -314,87 +280,63 @@ func (c *runCmd) record(j job, eng *engine.Engine) reports.RunRecord {
 	for _, s := range j.sets {
 		r.Models = append(r.Models, s.Model)
 	}
+	if c.Attempts > 1 {
+		r.Attempts = c.Attempts
+	}
+	c.provenance(&r, j, eng)
 	return r
 }
 
-// write puts down run.json and the summaries, and shows the results.
-func (c *runCmd) write(e *env, layout reports.Layout, p plan, record *reports.RunRecord, attempts []reports.Attempt, left *reports.Leftovers, width int) error {
-	record.ImageDigests = map[string]string{}
-	byModel := map[string][]reports.Attempt{}
-	for _, a := range attempts {
-		byModel[a.Model] = append(byModel[a.Model], a)
-		if a.ImageDigest != "" {
-			record.ImageDigests[a.InstanceID] = a.ImageDigest
-		}
-		for _, d := range a.Deviations {
-			if !slices.Contains(record.Deviations, d) {
-				record.Deviations = append(record.Deviations, d)
-			}
-		}
+// advised says what to do about a full disk.
+func advised(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("%w\nthe disk is full: make room and give the same command again; what was done is kept", err)
 	}
-	if err := reports.WriteRun(layout, *record); err != nil {
-		return err
-	}
-	for _, model := range record.Models {
-		official := reports.NewOfficialRun(reports.OfficialInput{DatasetIDs: p.ids, PredictionIDs: p.predicted[model], Attempts: byModel[model], Leftovers: left})
-		path, err := reports.WriteOfficialRun(layout, c.RunID, model, official)
-		if err != nil {
-			return err
-		}
-		if err := showModel(e, c.JSON, c.Show, record, model, p.ids, byModel[model], width); err != nil {
-			return err
-		}
-		if !c.JSON {
-			fmt.Fprintf(e.stdout, "  %s\n  %s\n\n", path, layout.ModelDir(c.RunID, model))
-		}
-	}
-	return nil
+	return err
 }
 
 // verdict is the exit code of the run.
-func (c *runCmd) verdict(e *env, attempts []reports.Attempt, runErr error) error {
+func (c *runCmd) verdict(e *env, results []ended, runErr error) error {
 	if e.ctx.Err() != nil {
 		return &exitError{exitInterrupted, fmt.Errorf("interrupted; what was done is kept: the same command goes on from there")}
 	}
-	if runErr != nil {
-		return &exitError{exitNotEvaluated, runErr}
-	}
 	missing := 0
-	for _, a := range attempts {
-		if !a.Outcome.Evaluated() {
+	for _, m := range results {
+		if !m.outcome.Evaluated() {
 			missing++
 		}
 	}
+	if errors.Is(runErr, runner.ErrDeadline) {
+		if missing == 0 {
+			return nil // an earlier call has made what this one did not come to
+		}
+		return &exitError{exitNotEvaluated, fmt.Errorf("%w: %d of %d predictions are not evaluated; the same command goes on from there", runErr, missing, len(results))}
+	}
+	if runErr != nil {
+		return &exitError{exitNotEvaluated, advised(runErr)}
+	}
 	if missing > 0 {
-		return &exitError{exitNotEvaluated, fmt.Errorf("%d of %d predictions could not be evaluated; the reasons are in the table", missing, len(attempts))}
+		return &exitError{exitNotEvaluated, fmt.Errorf("%d of %d predictions could not be evaluated; the reasons are in the table", missing, len(results))}
 	}
 	return nil
 }
 
-// showModel prints one model's results.
-func showModel(e *env, asJSON bool, show string, record *reports.RunRecord, model string, ids []string, attempts []reports.Attempt, width int) error {
-	if asJSON {
-		return reports.NewDocument(record, record.RunID, model, ids, attempts).Write(e.stdout)
-	}
-	terminal, _ := terminalOf(e.stdout)
-	opts := reports.TableOptions{Width: width, Color: terminal && os.Getenv("NO_COLOR") == ""}
+// shown is what --show asks for.
+func shown(show string) reports.Show {
 	switch show {
 	case "failed":
-		opts.Show = reports.ShowNotResolved
+		return reports.ShowNotResolved
 	case "none":
-		opts.Show = reports.ShowNone
+		return reports.ShowNone
 	}
-	fmt.Fprintf(e.stdout, "\n%s\n", reports.SafeText(model))
-	if err := reports.WriteTable(e.stdout, attempts, opts); err != nil {
-		return err
-	}
-	return reports.NewSummary(record.RunID, model, ids, attempts).WriteText(e.stdout, width)
+	return reports.ShowAll
 }
 
-// hashOf is the digest of a predictions file; folders and gold have none.
+// hashOf is the digest of a predictions file; folders and gold have none, nor has what
+// can be read but once, such as a pipe.
 func hashOf(path string) string {
 	info, err := os.Stat(path)
-	if err != nil || info.IsDir() {
+	if err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
 	f, err := os.Open(path)

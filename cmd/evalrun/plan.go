@@ -1,0 +1,496 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evalrun/evalrun/cache"
+	"github.com/evalrun/evalrun/datasets"
+	"github.com/evalrun/evalrun/grading"
+	"github.com/evalrun/evalrun/images"
+	"github.com/evalrun/evalrun/internal/engine"
+	"github.com/evalrun/evalrun/internal/ledger"
+	"github.com/evalrun/evalrun/internal/runner"
+	"github.com/evalrun/evalrun/internal/schedule"
+	"github.com/evalrun/evalrun/reports"
+)
+
+// planCmd takes the flags of run, so that one word changes a run into its plan.
+type planCmd struct{ runCmd }
+
+func (planCmd) Help() string {
+	return `Takes the flags of ` + "`evalrun run`" + ` and runs nothing: it says what that run would pull and
+build, how long it would take and what it would need, judged by what earlier runs took.
+Root file systems of bases are made, since layers are named after their content.
+
+Examples:
+  evalrun plan -d verified -p preds.jsonl --repo-mirror ./mirrors -j auto
+  evalrun plan -d verified -p preds.jsonl --images pull --json | jq .time.total
+`
+}
+
+// Run predicts a run.
+func (c *planCmd) Run(e *env) error {
+	spool := c.spool()
+	defer spool.Close()
+	j, err := c.job(e, spool)
+	if err != nil {
+		return err
+	}
+	eng, err := c.open(e)
+	if err != nil {
+		return err
+	}
+	defer eng.Close()
+	provider, err := c.provider(e, eng, j.selected, nil)
+	if err != nil {
+		return err
+	}
+	durations, err := schedule.OpenHistory(historyFile(c.cacheDir()))
+	if err != nil {
+		return err
+	}
+	made, err := schedule.OpenHistory(imageHistoryFile(c.cacheDir()))
+	if err != nil {
+		return err
+	}
+	c.shareOut(&j.limits.Sandbox, eng.Info.CPUs)
+	p := prediction{
+		workers: c.Workers, builders: c.Builders, limits: j.limits, capacity: capacity(eng.Info, c.Workers),
+		jobs: newPlan(j.selected, j.sets, provider.Recipes, c.Attempts).jobs, earlier: c.finished(e, c.layout(j)), durations: durations, images: made,
+	}
+	c.whole(provider.Recipes)
+	if !c.NoCache {
+		r := runner.New(runner.Options{Limits: j.limits, RowCapabilities: c.Capabilities, Policy: j.policy, Verify: runner.Verify(c.Verify)})
+		if p.shared, err = sharedWork(e.ctx, p.jobs, provider, r, ledger.Verdicts(c.cacheDir())); err != nil {
+			return err
+		}
+	}
+	missing, err := missingImages(e.ctx, provider, eng.Images, p.wanted())
+	if err != nil {
+		return err
+	}
+	doc := p.document(missing)
+	doc.Engine = eng.String()
+	if c.JSON {
+		enc := json.NewEncoder(e.stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(doc)
+	}
+	return doc.write(e.stdout)
+}
+
+// finished are the attempts that earlier calls of the run have finished.
+func (c *runCmd) finished(e *env, layout reports.Layout) map[reports.AttemptID]grading.Outcome {
+	found, err := ledger.Finished(ledger.Options{Layout: layout, RunID: c.RunID, Fresh: c.NoCache})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(e.stderr, "warning: the plan is that of a new run, since it cannot be read what earlier calls of run %s have done: %s\n",
+			reports.SafeText(c.RunID), reports.SafeText(err.Error()))
+	}
+	return found
+}
+
+// sharing says whose result an attempt would take, where it would not be made.
+type sharing int
+
+const (
+	madeAnew    sharing = iota
+	ofOtherRun          // it is in the cache
+	ofSamePatch         // of another attempt of the run
+)
+
+// imagesThere gives the images that need not be built or pulled.
+type imagesThere interface {
+	There(ctx context.Context, inst *datasets.Instance) (runner.Image, bool, error)
+}
+
+// sharedWork finds for each job whether it would take another one's result. Where an
+// image is still to come, its digest is not known, and nor is what was run in it.
+func sharedWork(ctx context.Context, jobs []runner.Job, images imagesThere, r *runner.Runner, verdicts *cache.Store) ([]sharing, error) {
+	shared := make([]sharing, len(jobs))
+	type work struct {
+		instance   *datasets.Instance
+		patch      string
+		repetition int
+	}
+	seen := map[work]bool{}
+	var inst *datasets.Instance
+	var img runner.Image
+	var there bool
+	for i, j := range jobs {
+		if j.Prediction.Empty() {
+			continue
+		}
+		if j.Instance != inst {
+			var err error
+			if img, there, err = images.There(ctx, j.Instance); err != nil {
+				return nil, err
+			}
+			inst = j.Instance
+		}
+		w := work{j.Instance, j.Prediction.SHA256(), j.Repetition}
+		switch {
+		case there && ledger.Has(verdicts, r.RunKey(j, img)):
+			shared[i] = ofOtherRun
+		case seen[w]:
+			shared[i] = ofSamePatch
+		}
+		seen[w] = true
+	}
+	return shared, nil
+}
+
+// imageHistoryFile is where it is kept how long images took to make or fetch, and
+// how large they are.
+func imageHistoryFile(cacheDir string) string {
+	return filepath.Join(cacheDir, "image-durations.jsonl")
+}
+
+// imageTimes takes down how long images took. Those that were there took no time.
+func imageTimes(ctx context.Context, h *schedule.History, eng *engine.Engine) func(runner.Event) {
+	sizes, _ := eng.Images.(interface {
+		ImageSize(ctx context.Context, ref string) (int64, error)
+	})
+	return func(ev runner.Event) {
+		const there = 500 * time.Millisecond
+		if ev.Kind != runner.ImageReady || ev.Err != nil || ev.Took < there {
+			return
+		}
+		o := schedule.Observation{Instance: ev.Job.Instance.ID, Repo: ev.Job.Instance.Repo, Seconds: ev.Took.Seconds()}
+		if sizes != nil {
+			// Without a size there is only a time.
+			o.DiskBytes, _ = sizes.ImageSize(ctx, ev.Image.Digest)
+		}
+		h.Observe(o)
+	}
+}
+
+// prediction is what a run is predicted from.
+type prediction struct {
+	workers   workerCount
+	builders  int
+	limits    runner.Limits
+	capacity  schedule.Resources
+	jobs      []runner.Job
+	earlier   map[reports.AttemptID]grading.Outcome
+	shared    []sharing // by job; nil is none
+	durations *schedule.History
+	images    *schedule.History
+}
+
+// wanted are the instances whose images the run needs, each once.
+func (p *prediction) wanted() []*datasets.Instance {
+	var list []*datasets.Instance
+	seen := map[*datasets.Instance]bool{}
+	for _, j := range p.jobs {
+		if !j.Prediction.Empty() && !seen[j.Instance] {
+			seen[j.Instance] = true
+			list = append(list, j.Instance)
+		}
+	}
+	return list
+}
+
+// imagesMissing are those that are not in the engine's store.
+type imagesMissing struct {
+	Have     int      `json:"have"`
+	Pull     []string `json:"pull"`
+	Base     int      `json:"build_base"`
+	Env      int      `json:"build_env"`
+	Instance int      `json:"build_instance"`
+	of       []*datasets.Instance
+}
+
+type imageLookup interface {
+	Image(ctx context.Context, ref string) (digest string, ok bool, err error)
+}
+
+// missingImages asks the engine for each image of a run.
+func missingImages(ctx context.Context, p planner, store imageLookup, wanted []*datasets.Instance) (imagesMissing, error) {
+	m := imagesMissing{Pull: []string{}}
+	var specs []images.InstanceSpec
+	for _, inst := range wanted {
+		ref := p.Prebuilt(inst)
+		pulled := ref != ""
+		var spec images.InstanceSpec
+		if !pulled {
+			var err error
+			if spec, err = p.Spec(ctx, inst); err != nil {
+				return m, err
+			}
+			ref = images.Reference(images.Instance, spec.Key())
+		}
+		_, have, err := store.Image(ctx, ref)
+		switch {
+		case err != nil:
+			return m, err
+		case have:
+			m.Have++
+		case pulled:
+			m.Pull, m.of = append(m.Pull, ref), append(m.of, inst)
+		default:
+			specs, m.of = append(specs, spec), append(m.of, inst)
+		}
+	}
+	plan := images.NewPlan(specs)
+	m.Instance = len(plan.Instances)
+	for kind, n := range map[images.Kind]*int{images.Base: &m.Base, images.Env: &m.Env} {
+		for _, key := range plan.Keys(kind) {
+			_, have, err := store.Image(ctx, images.Reference(kind, key))
+			if err != nil {
+				return m, err
+			}
+			if !have {
+				*n++
+			}
+		}
+	}
+	return m, nil
+}
+
+// planDocument is what plan --json prints. Times are seconds, in ranges that hold
+// four times out of five; sizes are bytes. What is not known is null.
+type planDocument struct {
+	SchemaVersion int            `json:"schema_version"`
+	Engine        string         `json:"engine"`
+	Instances     int            `json:"instances"`
+	Attempts      int            `json:"attempts"`
+	Reused        int            `json:"reused"`     // taken over from an earlier call of this run, if nothing has changed
+	OtherRuns     int            `json:"other_runs"` // taken over from another run
+	SamePatch     int            `json:"same_patch"` // taken over from another attempt of this run
+	Empty         int            `json:"empty"`      // without a patch: nothing is run
+	Known         map[string]int `json:"known_by"`   // by what the times of the others are known
+	Workers       int            `json:"workers"`
+	Auto          bool           `json:"workers_auto"`
+	Images        imagesMissing  `json:"images"`
+	Time          planTime       `json:"time"`
+	CPUSeconds    float64        `json:"cpu_seconds"`
+	Memory        planRoom       `json:"memory"`
+	Disk          planRoom       `json:"disk"`
+	ImageBytes    *planBytes     `json:"image_bytes"` // that will come; low if all is shared, high if nothing is
+}
+
+type planTime struct {
+	Images *planRange `json:"images"` // null where none is missing
+	Tests  planRange  `json:"tests"`
+	Total  planRange  `json:"total"`
+}
+
+type planRange struct {
+	Low  float64 `json:"low"`
+	Mid  float64 `json:"mid"`
+	High float64 `json:"high"`
+}
+
+type planBytes struct {
+	Low  int64 `json:"low"`
+	High int64 `json:"high"`
+}
+
+// planRoom is what runs at a time will need, and what there is.
+type planRoom struct {
+	Needed   int64 `json:"needed"`
+	Capacity int64 `json:"capacity"` // 0 is not known
+}
+
+func rangeOf(r schedule.Range) planRange {
+	return planRange{r.Low.Seconds(), r.Mid.Seconds(), r.High.Seconds()}
+}
+
+// document predicts.
+func (p *prediction) document(missing imagesMissing) planDocument {
+	doc := planDocument{
+		SchemaVersion: 1, Attempts: len(p.jobs), Known: map[string]int{}, Workers: p.workers.most(), Auto: p.workers == autoWorkers, Images: missing,
+	}
+	r := runner.New(runner.Options{History: p.durations, Limits: p.limits})
+	seen := map[string]bool{}
+	var estimates []schedule.Estimate
+	for i, j := range p.jobs {
+		if !seen[j.Instance.ID] {
+			seen[j.Instance.ID] = true
+			doc.Instances++
+		}
+		old, ok := p.earlier[j.ID()]
+		switch {
+		case j.Prediction.Empty():
+			doc.Empty++
+		case ok && old.Evaluated():
+			doc.Reused++
+		case p.shared != nil && p.shared[i] == ofOtherRun:
+			doc.OtherRuns++
+		case p.shared != nil && p.shared[i] == ofSamePatch:
+			doc.SamePatch++
+		default:
+			e := r.Estimate(j)
+			estimates = append(estimates, e)
+			doc.Known[e.Level.String()]++
+			doc.CPUSeconds += e.Seconds * e.Needs.CPUs
+		}
+	}
+	workers := p.atOnce(estimates)
+	doc.Workers = workers
+	doc.Time.Tests = rangeOf(schedule.Predict(estimates, orderOf(estimates, workers), workers))
+	doc.Time.Total = doc.Time.Tests
+	doc.Memory, doc.Disk = p.room(estimates, workers)
+	p.predictImages(&doc, missing)
+	return doc
+}
+
+func orderOf(estimates []schedule.Estimate, workers int) []int {
+	tasks := make([]schedule.Task, len(estimates))
+	for i, e := range estimates {
+		tasks[i].Seconds = e.Seconds
+	}
+	return schedule.Order(tasks, workers)
+}
+
+// atOnce is how many run at a time on average, by what they need.
+func (p *prediction) atOnce(estimates []schedule.Estimate) int {
+	n := float64(p.workers.most())
+	var total, cpu, memory float64
+	for _, e := range estimates {
+		total += e.Seconds
+		cpu += e.Seconds * e.Needs.CPUs
+		memory += e.Seconds * float64(e.Needs.MemoryBytes)
+	}
+	if c := p.capacity.CPUs; c > 0 && cpu > 0 {
+		n = min(n, c/(cpu/total))
+	}
+	if m := float64(p.capacity.MemoryBytes); m > 0 && memory > 0 {
+		n = min(n, m/(memory/total))
+	}
+	return max(1, int(n))
+}
+
+// room is what the neediest that fit at a time need.
+func (p *prediction) room(estimates []schedule.Estimate, workers int) (memory, disk planRoom) {
+	most := func(of func(schedule.Estimate) int64) (sum int64) {
+		all := make([]int64, len(estimates))
+		for i, e := range estimates {
+			all[i] = of(e)
+		}
+		slices.Sort(all)
+		for _, n := range all[max(0, len(all)-workers):] {
+			sum += n
+		}
+		return sum
+	}
+	memory = planRoom{most(func(e schedule.Estimate) int64 { return e.Needs.MemoryBytes }), p.capacity.MemoryBytes}
+	disk = planRoom{most(func(e schedule.Estimate) int64 { return e.Needs.DiskBytes }), p.capacity.DiskBytes}
+	if memory.Capacity > 0 {
+		memory.Needed = min(memory.Needed, memory.Capacity) // admission sees to it
+	}
+	return memory, disk
+}
+
+// predictImages adds the time until the images are there. They are made beside the
+// tests, so that in the best case they add nothing but the first.
+func (p *prediction) predictImages(doc *planDocument, missing imagesMissing) {
+	if len(missing.of) == 0 {
+		return
+	}
+	var estimates []schedule.Estimate
+	first, sizes := map[string]int64{}, int64(0)
+	known := true
+	for _, inst := range missing.of {
+		e := p.images.Estimate(inst.ID, inst.Repo)
+		estimates = append(estimates, e)
+		known = known && e.Needs.DiskBytes > 0
+		sizes += e.Needs.DiskBytes
+		first[layerOf(inst)] = max(first[layerOf(inst)], e.Needs.DiskBytes)
+	}
+	r := schedule.Predict(estimates, orderOf(estimates, p.builders), p.builders)
+	made := rangeOf(r)
+	doc.Time.Images = &made
+	t := doc.Time.Tests
+	doc.Time.Total = planRange{max(t.Low, made.Low), max(t.Mid, made.Mid) + min(t.Mid, made.Mid)/2, t.High + made.High}
+	if known {
+		doc.ImageBytes = &planBytes{High: sizes}
+		for _, n := range first {
+			doc.ImageBytes.Low += n
+		}
+	}
+}
+
+// write is the plan for people.
+func (d *planDocument) write(w io.Writer) error {
+	var b strings.Builder
+	line := func(what, format string, args ...any) {
+		fmt.Fprintf(&b, "%-10s %s\n", what, reports.SafeText(fmt.Sprintf(format, args...)))
+	}
+	clocks := func(r planRange) string {
+		s := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+		return span(s(r.Low), s(r.High))
+	}
+	line("engine", "%s", d.Engine)
+	line("attempts", "%d of %d instances; %d reused from an earlier call, %d without a patch", d.Attempts, d.Instances, d.Reused, d.Empty)
+	if d.OtherRuns+d.SamePatch > 0 {
+		line("", "%d reused from other runs, %d at the same patch as another one: they are not made (--no-cache makes them)", d.OtherRuns, d.SamePatch)
+	}
+	line("images", "%d there, %d to pull, %d to build (with %d bases, %d environments)", d.Images.Have, len(d.Images.Pull), d.Images.Instance, d.Images.Base, d.Images.Env)
+	const first = 10
+	for i, ref := range d.Images.Pull {
+		if i == first {
+			line("  pull", "and %d more (--json has all)", len(d.Images.Pull)-first)
+			break
+		}
+		line("  pull", "%s", ref)
+	}
+	if d.Time.Images != nil {
+		line("", "%s to make or fetch, beside the tests", clocks(*d.Time.Images))
+	}
+	workers := fmt.Sprintf("%d at a time", d.Workers)
+	if d.Auto {
+		workers += " (auto, on average)"
+	}
+	line("tests", "%s, %s, %.0f s of processor time", clocks(d.Time.Tests), workers, d.CPUSeconds)
+	var known []string
+	for _, level := range []schedule.Level{schedule.ByInstance, schedule.ByRepo, schedule.ByDefault, schedule.Guessed} {
+		if n := d.Known[level.String()]; n > 0 {
+			known = append(known, fmt.Sprintf("%d by %s", n, map[schedule.Level]string{
+				schedule.ByInstance: "their own earlier runs", schedule.ByRepo: "others of their repository",
+				schedule.ByDefault: "other repositories", schedule.Guessed: "nothing, so that the range is a guess",
+			}[level]))
+		}
+	}
+	if len(known) > 0 {
+		line("", "known: %s", strings.Join(known, ", "))
+	}
+	line("in all", "%s (four times out of five)", clocks(d.Time.Total))
+	line("memory", "%s at a time%s", sizeOf(d.Memory.Needed), ofCapacity(d.Memory.Capacity))
+	disk := sizeOf(d.Disk.Needed) + " written by sandboxes at a time"
+	switch {
+	case d.ImageBytes != nil:
+		disk += fmt.Sprintf(", %s to %s for new images", sizeOf(d.ImageBytes.Low), sizeOf(d.ImageBytes.High))
+	case d.Time.Images != nil:
+		disk += ", and new images, whose sizes are not known"
+	}
+	line("disk", "%s%s", disk, ofCapacity(d.Disk.Capacity))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func ofCapacity(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return ", of " + sizeOf(n) + " there are"
+}
+
+func sizeOf(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n > 0:
+		return fmt.Sprintf("%d MiB", (n+1<<20-1)>>20)
+	}
+	return "0 MiB"
+}
