@@ -75,6 +75,7 @@ missing_packages() {
     echo gcc libc6-dev # the race detector is C code
   fi
   [ "$purpose" != test ] || have xmllint || echo libxml2-utils # checks JUnit XML against its schema
+  [ "$purpose" != test ] || have crun || echo crun # the embedded engine's tests go through every runtime there is
   # Opens HTML reports (100 MB). Machines with another browser of its kind use that.
   [ "$purpose" != test ] || have chromium || have chromium-browser || have google-chrome || echo chromium fonts-dejavu-core
   if ! $engine && wants_docker && ! has_dockerd; then echo docker.io iptables; fi

@@ -11,6 +11,11 @@ import (
 // reaches the kernel or the network.
 var Capabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID", "KILL", "NET_BIND_SERVICE"}
 
+// Unmoved begins the script of a sandbox's first process. The kernel keeps from the
+// first of a process namespace what it has no handler for, and shells have one for
+// interrupts, some for whatever ends a process.
+const Unmoved = "trap '' HUP INT QUIT ILL TRAP ABRT BUS FPE USR1 SEGV USR2 PIPE ALRM TERM XCPU XFSZ VTALRM PROF IO PWR SYS\n"
+
 // ValidName makes of a hint the beginning of a name that engines take.
 func ValidName(hint string) string {
 	var b strings.Builder

@@ -34,12 +34,12 @@ const (
 )
 
 // firstProcess writes this machine's name as every distribution does and names the
-// loopback addresses, then sleeps for ever. As the first
-// of its process namespace it gets none of the signals sent from inside, so the
-// tests cannot end it. It ignores SIGCHLD, so that the kernel itself reaps what
-// the tests leave behind; where env cannot arrange that, a loop of waiting does.
+// loopback addresses, then sleeps for ever. As the first of its process namespace it
+// gets none of the signals sent from inside, so the tests cannot end it. It ignores
+// SIGCHLD, so that the kernel itself reaps what the tests leave behind; where env
+// cannot arrange that, a loop of waiting does.
 // A daemon's own init would pass SIGTERM on, and is not everywhere installed.
-const firstProcess = `echo testbed >/etc/hostname
+const firstProcess = sandbox.Unmoved + `echo testbed >/etc/hostname
 printf '127.0.0.1\tlocalhost testbed\n::1\tlocalhost ip6-localhost ip6-loopback testbed\n' >/etc/hosts
 env --ignore-signal=CHLD true 2>/dev/null && exec env --ignore-signal=CHLD sleep infinity
 while :; do sleep 3600 & wait; done`

@@ -12,7 +12,13 @@ import (
 
 	"github.com/evalrun/evalrun/internal/sandbox"
 	"github.com/evalrun/evalrun/internal/sandbox/docker/dockertest"
+	"github.com/evalrun/evalrun/internal/sandbox/oci/ocitest"
+	"github.com/evalrun/evalrun/internal/sandbox/sandboxtest"
 )
+
+func TestFirstProcess(t *testing.T) {
+	sandboxtest.FirstProcess(t, ocitest.RootFS(t), firstProcess)
+}
 
 func start(t testing.TB, c *Client, spec sandbox.Spec) *Sandbox {
 	t.Helper()

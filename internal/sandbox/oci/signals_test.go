@@ -7,7 +7,14 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evalrun/evalrun/internal/sandbox/oci/ocitest"
+	"github.com/evalrun/evalrun/internal/sandbox/sandboxtest"
 )
+
+func TestFirstProcess(t *testing.T) {
+	sandboxtest.FirstProcess(t, ocitest.RootFS(t), firstProcess)
+}
 
 // As under make: what it starts has the C library's signals ignored.
 func TestDefaultSignals(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // gets none of the signals sent from inside, so the tests cannot end it. It
 // ignores SIGCHLD, so that the kernel itself reaps what the tests leave behind;
 // where env cannot arrange that, the shell that waits for it does.
-const firstProcess = `exec 3<&0
+const firstProcess = sandbox.Unmoved + `exec 3<&0
 echo ready
 env --ignore-signal=CHLD true 2>/dev/null && exec env --ignore-signal=CHLD cat >/dev/null 2>&1 3<&-
 until cat <&3 >/dev/null 2>&1; do :; done`
