@@ -56,14 +56,16 @@ func (r *Runner) attempt(ctx context.Context, rd ready) (*reports.Attempt, error
 	return &a, stop
 }
 
-// writeTexts puts down what is run, for people and other tools.
+// writeTexts puts down what is run, for people and other tools. A prediction without
+// a patch has an empty file; one whose patch cannot be read has none.
 func (r *Runner) writeTexts(job Job, patch *string, files reports.InstanceFiles) error {
-	text := ""
-	if patch != nil {
-		text = *patch
+	if patch == nil && job.Prediction.Null() {
+		patch = new("")
 	}
-	if err := cache.WriteFile(files.Patch, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("instance %s: write patch.diff: %w", job.Instance.ID, err)
+	if patch != nil {
+		if err := cache.WriteFile(files.Patch, []byte(*patch), 0o644); err != nil {
+			return fmt.Errorf("instance %s: write patch.diff: %w", job.Instance.ID, err)
+		}
 	}
 	if err := cache.WriteFile(files.EvalScript, []byte(job.Recipe.Evaluation.Script), 0o755); err != nil {
 		return fmt.Errorf("instance %s: write eval.sh: %w", job.Instance.ID, err)
@@ -73,16 +75,13 @@ func (r *Runner) writeTexts(job Job, patch *string, files reports.InstanceFiles)
 
 // writeInputs puts down what is about to be run.
 func (r *Runner) writeInputs(job Job, patch *string, files reports.InstanceFiles) error {
-	if err := r.writeTexts(job, patch, files); err != nil {
-		return err
-	}
-	// A log of an earlier attempt must not be taken for this one's.
-	for _, old := range []string{files.TestOutput, files.Report, files.Attempt} {
+	// What an earlier attempt left must not be taken for this one's.
+	for _, old := range []string{files.Patch, files.TestOutput, files.Report, files.Attempt} {
 		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("instance %s: remove the record of an earlier attempt: %w", job.Instance.ID, err)
 		}
 	}
-	return nil
+	return r.writeTexts(job, patch, files)
 }
 
 func (r *Runner) save(a *reports.Attempt, files reports.InstanceFiles) error {

@@ -1,7 +1,9 @@
 package runner_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +51,9 @@ func TestPatchReadAgain(t *testing.T) {
 	}
 	if b := attempts[1]; b.Outcome != grading.InfraFailed || !strings.Contains(b.Reason, "preds.jsonl:2: it was changed since it was read") {
 		t.Errorf("b: %s %s", b.Outcome, b.Reason)
+	}
+	if text, err := os.ReadFile(k.options.Layout.Instance("run", "model", "b").Patch); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("patch.diff of a patch that is not there is %q, %v", text, err)
 	}
 	for _, ran := range k.ran {
 		if strings.HasPrefix(ran, "b/") {
