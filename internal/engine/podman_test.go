@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
 	"github.com/evalrun/evalrun/images"
 	"github.com/evalrun/evalrun/images/builder"
 	"github.com/evalrun/evalrun/internal/sandbox"
@@ -121,10 +124,35 @@ func runInPodman(t *testing.T, e *Engine, cacheDir string) {
 	if err != nil || res.ExitCode != 3 || out.String() != "content\n" {
 		t.Errorf("%+v, %v, %q", res, err, &out)
 	}
+	sweepPodman(t, e, "localhost/evalrun/loaded:"+strings.TrimPrefix(img.Digest, "sha256:"))
 	if said := strings.Join(e.Unenforced(), "\n"); strings.Contains(said, "volumes") {
 		t.Errorf("its volumes can be measured: %s", said)
 	}
 	if _, err := e.Sandbox.Start(ctx, sandbox.Spec{Image: "evalrun/nothing:1", Name: "t"}); err == nil || !strings.Contains(err.Error(), "not in the embedded engine's store") {
 		t.Errorf("an image that is not there: %v", err)
+	}
+}
+
+// What a run on another machine has left in Podman, and is past its time, is removed by
+// a run on another engine, and what is alive is not.
+func sweepPodman(t *testing.T, live *Engine, image string) {
+	t.Helper()
+	ctx := context.Background()
+	api, err := client.NewClientWithOpts(client.WithHost(os.Getenv("CONTAINER_HOST")), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	labels := map[string]string{"evalrun.owner": "elsewhere-1.1.1", "evalrun.expiry": "1"}
+	left, err := api.ContainerCreate(ctx, &container.Config{Image: image, Labels: labels}, nil, nil, nil, "left")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := SweepOthers(ctx, Options{CacheDir: t.TempDir()}, &Engine{Name: Embedded}); n != 1 || err != nil {
+		t.Errorf("swept %d, %v; want the one that was left", n, err)
+	}
+	all, err := api.ContainerList(ctx, container.ListOptions{All: true})
+	if err != nil || len(all) != 1 || all[0].ID == left.ID {
+		t.Errorf("%d containers are there, %v; want the live one of %s", len(all), err, live)
 	}
 }

@@ -28,28 +28,45 @@ func lease(o Options, c *docker.Client) {
 const quickLook = 3 * time.Second
 
 // SweepOthers removes what runs that are over have left on engines other than the one
-// that is used, where they can be reached without starting anything: in the folder of
-// the embedded engine, and in Docker if it answers at once.
-func SweepOthers(ctx context.Context, o Options, used *Engine) (int, error) {
-	if used.Name != Embedded {
-		dir := sandboxDir(o.CacheDir)
-		if os.Geteuid() != 0 || !oci.HasLeftovers(dir) {
-			return 0, nil
-		}
-		d, err := oci.New(ctx, oci.Options{Dir: dir})
-		if err != nil {
-			return 0, err
-		}
-		n, err := d.Sweep(ctx)
-		return n, errors.Join(err, d.Close())
+// that is used: in the folder of the embedded engine, and in Docker and Podman if they
+// answer at once.
+func SweepOthers(ctx context.Context, o Options, used *Engine) (swept int, err error) {
+	others := map[string]func(context.Context, Options) (int, error){
+		Embedded: sweepFolder,
+		Docker:   sweepDaemon(docker.Connect),
+		Podman:   sweepDaemon(connectPodman),
 	}
-	ctx, cancel := context.WithTimeout(ctx, quickLook)
-	defer cancel()
-	c, err := docker.Connect(ctx)
+	delete(others, used.Name)
+	for _, sweep := range others {
+		n, failed := sweep(ctx, o)
+		swept, err = swept+n, errors.Join(err, failed)
+	}
+	return swept, err
+}
+
+func sweepFolder(ctx context.Context, o Options) (int, error) {
+	dir := sandboxDir(o.CacheDir)
+	if os.Geteuid() != 0 || !oci.HasLeftovers(dir) {
+		return 0, nil
+	}
+	d, err := oci.New(ctx, oci.Options{Dir: dir})
 	if err != nil {
-		return 0, nil // there is none
+		return 0, err
 	}
-	lease(o, c)
-	n, err := c.Sweep(ctx)
-	return n, errors.Join(err, c.Close())
+	n, err := d.Sweep(ctx)
+	return n, errors.Join(err, d.Close())
+}
+
+func sweepDaemon(connect func(context.Context) (*docker.Client, error)) func(context.Context, Options) (int, error) {
+	return func(ctx context.Context, o Options) (int, error) {
+		ctx, cancel := context.WithTimeout(ctx, quickLook)
+		defer cancel()
+		c, err := connect(ctx)
+		if err != nil {
+			return 0, nil // there is none
+		}
+		lease(o, c)
+		n, err := c.Sweep(ctx)
+		return n, errors.Join(err, c.Close())
+	}
 }
