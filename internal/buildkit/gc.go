@@ -224,8 +224,8 @@ func (b *BuildKit) RemoveImages(ctx context.Context) (int, error) {
 	return removed, errors.Join(errs...)
 }
 
-// EachImage gives the images of evalrun's making: what the topmost layer of one
-// takes, and when it was last asked for.
+// EachImage gives the images of evalrun's making: what the layers of one take that are
+// of no image it stands on, and when it was last asked for.
 func (b *BuildKit) EachImage(ctx context.Context, f func(id, name, kind string, bytes int64, used time.Time)) error {
 	all, err := b.images.all()
 	if err != nil || len(all) == 0 {
@@ -240,10 +240,6 @@ func (b *BuildKit) EachImage(ctx context.Context, f func(id, name, kind string, 
 	if err != nil {
 		return err
 	}
-	sizes := make(map[string]int64, len(records))
-	for _, r := range records {
-		sizes[r.ID] = r.Size
-	}
 	tags, err := b.images.tags()
 	if err != nil {
 		return err
@@ -252,6 +248,7 @@ func (b *BuildKit) EachImage(ctx context.Context, f func(id, name, kind string, 
 	for _, t := range tags {
 		names[t.Digest] = t.Ref
 	}
+	sizes := ownSizes(records, all)
 	for _, img := range all {
 		config, err := img.config()
 		kind := config.Config.Labels["evalrun.kind"]
@@ -265,6 +262,36 @@ func (b *BuildKit) EachImage(ctx context.Context, f func(id, name, kind string, 
 		f(string(img.Digest), names[img.Digest], kind, sizes[img.CacheID], used)
 	}
 	return nil
+}
+
+// ownSizes are, by the record an image ends with, the bytes of those it consists of but
+// for those of other images it stands on.
+func ownSizes(records []*client.UsageInfo, images []*image) map[string]int64 {
+	byID := make(map[string]*client.UsageInfo, len(records))
+	for _, r := range records {
+		byID[r.ID] = r
+	}
+	ends := map[string]bool{}
+	for _, img := range images {
+		ends[img.CacheID] = true
+	}
+	own := map[string]int64{}
+	for end := range ends {
+		seen := map[string]bool{}
+		next := []string{end}
+		for len(next) > 0 {
+			id := next[len(next)-1]
+			next = next[:len(next)-1]
+			r := byID[id]
+			if r == nil || seen[id] || id != end && ends[id] {
+				continue
+			}
+			seen[id] = true
+			own[end] += max(0, r.Size) // below 0 it is not known
+			next = append(next, r.Parents...)
+		}
+	}
+	return own
 }
 
 // RemoveImage removes one image, unless it is in use, and what of the build cache

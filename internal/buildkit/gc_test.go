@@ -4,9 +4,43 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/moby/buildkit/client/llb"
 )
+
+// An image takes what all of its own layers take, and not what it stands on.
+func TestSizes(t *testing.T) {
+	k := newKit(t)
+	b := k.open(nil)
+	fill := func(s llb.State, name string, megabytes int) llb.State {
+		return run(s, fmt.Sprintf("dd if=/dev/urandom of=/%s bs=1M count=%d 2>/dev/null", name, megabytes))
+	}
+	k.mustBuild(b, run(k.base(), "true"), "evalrun/base:1")
+	k.mustBuild(b, fill(fill(on("evalrun/base:1"), "a", 20), "b", 1), "evalrun/env:1")
+	k.mustBuild(b, fill(fill(on("evalrun/env:1"), "c", 5), "d", 1), "evalrun/instance:1")
+	k.mustBuild(b, fill(on("evalrun/env:1"), "e", 3), "evalrun/instance:2")
+	got := map[string]int64{}
+	err := b.EachImage(t.Context(), func(_, name, kind string, bytes int64, used time.Time) {
+		got[strings.TrimPrefix(name, "docker.io/")] = bytes
+		if kind != "test" || time.Since(used) > time.Hour {
+			t.Errorf("%s: kind %q, used %s", name, kind, used)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, megabytes := range map[string]int64{"evalrun/env:1": 21, "evalrun/instance:1": 6, "evalrun/instance:2": 3} {
+		if over := got[name] - megabytes<<20; over < 0 || over > 512<<10 {
+			t.Errorf("%s takes %d bytes, want those of %d MiB", name, got[name], megabytes)
+		}
+	}
+	if len(got) != 4 || got["evalrun/base:1"] < 1<<20 {
+		t.Errorf("images %v", got)
+	}
+}
 
 // Over the budget build cache goes first, then the image used longest ago; one in
 // use stays whatever it takes.

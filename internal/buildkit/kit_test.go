@@ -150,7 +150,7 @@ func (k *kit) build(ctx context.Context, b *BuildKit, s llb.State, ref string) (
 		}
 		res, err := g.Solve(ctx, gateway.SolveRequest{Definition: def.ToPB()})
 		if err == nil {
-			config, _ := json.Marshal(specs.Image{Config: specs.ImageConfig{Labels: map[string]string{"note": "kept"}, Env: []string{"NAME=" + ref}, WorkingDir: "/testbed"}})
+			config, _ := json.Marshal(specs.Image{Config: specs.ImageConfig{Labels: map[string]string{"note": "kept", "evalrun.kind": "test"}, Env: []string{"NAME=" + ref}, WorkingDir: "/testbed"}})
 			res.AddMeta(exptypes.ExporterImageConfigKey, config)
 		}
 		return res, err

@@ -57,8 +57,8 @@ type Store interface {
 	ImageEnv(ctx context.Context, ref string) ([]string, error)
 	RepoDigest(ctx context.Context, ref string) string
 	RemoveImages(ctx context.Context) (int, error)
-	// EachImage gives the images evalrun has built: the layer each is, what removing
-	// it would free, and when it was last used, as far as that is known.
+	// EachImage gives the images evalrun has built: the layer each is, the bytes of its
+	// own, and when it was last used, as far as that is known.
 	EachImage(ctx context.Context, f func(id, name, kind string, bytes int64, used time.Time)) error
 	// RemoveImage removes one image; false is one that is in use, or gone.
 	RemoveImage(ctx context.Context, id string) (bool, error)

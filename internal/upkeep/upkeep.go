@@ -50,7 +50,7 @@ type Entry struct {
 	Kind  string    `json:"kind"`
 	Where string    `json:"where"` // engine, or "cache"
 	Name  string    `json:"name"`
-	Bytes int64     `json:"bytes"` // that removing it frees
+	Bytes int64     `json:"bytes"` // of its own: what it stands on is an entry, too
 	Used  time.Time `json:"used"`  // last, as far as is known
 	id    string    // of an image, or path
 	from  Images    // nil for files

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -35,25 +36,53 @@ func (c *Client) RemoveImages(ctx context.Context) (int, error) {
 	return removed, nil
 }
 
-// EachImage gives the images evalrun has built: what removing one would free, and
-// when it was made. The daemon does not know when one was used.
+// EachImage gives the images evalrun has built: what the layers of one take that are of
+// no image it stands on, and when it was made. The daemon does not know when one was
+// used.
 func (c *Client) EachImage(ctx context.Context, f func(id, name, kind string, bytes int64, used time.Time)) error {
 	usage, err := c.api.DiskUsage(ctx, types.DiskUsageOptions{Types: []types.DiskUsageObject{types.ImageObject}})
 	if err != nil {
 		return engineError("measure images", err)
 	}
+	var ours []built
 	for _, img := range usage.Images {
-		kind := img.Labels[labelKind]
-		if kind == "" {
+		if img.Labels[labelKind] == "" {
 			continue
 		}
+		info, err := c.api.ImageInspect(ctx, img.ID)
+		if cerrdefs.IsNotFound(err) {
+			continue // it has gone meanwhile
+		}
+		if err != nil {
+			return engineError("inspect image "+img.ID, err)
+		}
+		ours = append(ours, built{img, info.RootFS.Layers})
+	}
+	for _, img := range ours {
 		name := img.ID
 		if len(img.RepoTags) > 0 {
 			name = img.RepoTags[0]
 		}
-		f(img.ID, name, kind, img.Size-max(0, img.SharedSize), time.Unix(img.Created, 0))
+		f(img.ID, name, img.Labels[labelKind], img.own(ours), time.Unix(img.Created, 0))
 	}
 	return nil
+}
+
+// built is an image of ours.
+type built struct {
+	*image.Summary
+	layers []string
+}
+
+// own is what its layers take but for those of another one it stands on.
+func (b built) own(all []built) int64 {
+	var below int64
+	for _, other := range all {
+		if n := len(other.layers); n < len(b.layers) && slices.Equal(other.layers, b.layers[:n]) {
+			below = max(below, other.Size)
+		}
+	}
+	return b.Size - below
 }
 
 // RemoveImage removes one image, unless something stands on it or runs in it.
