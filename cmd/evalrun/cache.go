@@ -27,7 +27,7 @@ type cacheDuCmd struct {
 
 func (cacheDuCmd) Help() string {
 	return `A line for each kind: base, env and instance are layers in the stores of engines, with
-what removing them would free; the others are folders of the cache.
+what each takes of its own; the others are folders of the cache.
 
 Examples:
   evalrun cache du
