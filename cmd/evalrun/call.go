@@ -15,6 +15,7 @@ import (
 	"github.com/evalrun/evalrun/internal/engine"
 	"github.com/evalrun/evalrun/internal/ledger"
 	"github.com/evalrun/evalrun/internal/observe"
+	"github.com/evalrun/evalrun/internal/provision"
 	"github.com/evalrun/evalrun/internal/runner"
 	"github.com/evalrun/evalrun/internal/schedule"
 	"github.com/evalrun/evalrun/reports"
@@ -35,7 +36,8 @@ type call struct {
 
 	plan          plan
 	record        reports.RunRecord
-	images        *probingImages
+	images        *provision.Provider
+	proof         *networkProof
 	history, made *schedule.History // of attempts, and of images
 }
 
@@ -73,7 +75,7 @@ func (c *call) prepare() error {
 	if err != nil {
 		return err
 	}
-	c.images = &probingImages{Provider: provider, engine: c.eng}
+	c.images, c.proof = provider, &networkProof{engine: c.eng}
 	c.whole(provider.Recipes)
 	c.plan = newPlan(c.job.selected, c.job.sets, provider.Recipes, c.Attempts)
 	c.shareOut(&c.job.limits.Sandbox, c.eng.Info.CPUs)
@@ -91,7 +93,7 @@ func (c *call) prepare() error {
 // attempts makes the attempts.
 func (c *call) attempts() error {
 	jobs := c.plan.jobs
-	roomy, err := c.room(c.eng, c.images, c.images.Provider, c.images.Forget, jobs, c.note)
+	roomy, err := c.room(c.eng, c.images, c.images, c.images.Forget, jobs, c.note)
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ func (c *call) runner(images *roomyImages) *runner.Runner {
 	imageTook := imageTimes(c.e.ctx, c.made, c.eng)
 	return runner.New(runner.Options{
 		RunID: c.RunID, Layout: c.layout, Driver: c.eng.Sandbox, Images: images, Observer: seen, Workers: c.Workers.most(), Builders: c.Builders,
-		Limits: c.job.limits, Rules: c.job.rules, Unenforced: c.eng.Unenforced(), Network: c.images.found, Ledger: c.known, Apart: c.NoCache,
+		Limits: c.job.limits, Rules: c.job.rules, Unenforced: c.eng.Unenforced(), Network: c.proof.of, Ledger: c.known, Apart: c.NoCache,
 		Events:  func(ev runner.Event) { c.ui.event(ev); imageTook(ev); seen.event(ev) },
 		History: c.history, Layer: layerOf, Capacity: capacity(c.eng.Info, c.Workers), Deadline: c.Deadline.from(time.Now()),
 		RowCapabilities: c.Capabilities, Policy: c.job.policy, Verify: runner.Verify(c.Verify),
@@ -180,7 +182,7 @@ func (c *call) recall(r *runner.Runner, results []ended) error {
 
 // conclude writes what came of the attempts.
 func (c *call) conclude(r *runner.Runner, results []ended, runErr error, width int) error {
-	c.record.Network = c.images.found()
+	c.record.Network = c.proof.found()
 	leftovers := &reports.Leftovers{}
 	for _, left := range r.Leftovers() {
 		leftovers.Containers = append(leftovers.Containers, left.InstanceID)

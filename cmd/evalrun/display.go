@@ -12,7 +12,6 @@ import (
 	"github.com/evalrun/evalrun/internal/cause"
 	"github.com/evalrun/evalrun/internal/engine"
 	"github.com/evalrun/evalrun/internal/observe"
-	"github.com/evalrun/evalrun/internal/provision"
 	"github.com/evalrun/evalrun/internal/runner"
 	"github.com/evalrun/evalrun/reports"
 )
@@ -85,9 +84,8 @@ func (d *display) built(ev builder.Event) {
 	}
 }
 
-// probingImages proves the network of the first image before anything runs in it.
-type probingImages struct {
-	*provision.Provider
+// networkProof proves once in a run that its sandboxes are cut off.
+type networkProof struct {
 	engine *engine.Engine
 
 	probing sync.Mutex
@@ -97,25 +95,17 @@ type probingImages struct {
 	err     error
 }
 
-// Image gives an instance's image; the first one is probed.
-func (p *probingImages) Image(ctx context.Context, inst *datasets.Instance) (runner.Image, error) {
-	img, err := p.Provider.Image(ctx, inst)
-	if err != nil {
-		return img, err
-	}
-	return img, p.probe(ctx, img.Digest)
-}
-
-// probe asks once. What an interrupted probe says is not kept.
-func (p *probingImages) probe(ctx context.Context, image string) error {
+// of probes with the first image it is asked about. What an interrupted probe says is not
+// kept.
+func (p *networkProof) of(ctx context.Context, image runner.Image) (string, error) {
 	p.probing.Lock()
 	defer p.probing.Unlock()
 	if p.probed {
-		return p.err
+		return p.text, p.err
 	}
-	text, err := p.engine.ProbeNetwork(ctx, image)
+	text, err := p.engine.ProbeNetwork(ctx, image.Digest)
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,10 +114,10 @@ func (p *probingImages) probe(ctx context.Context, image string) error {
 		// Nothing may run in a sandbox that is not cut off.
 		p.err = fmt.Errorf("%w: %w", runner.ErrEndRun, err)
 	}
-	return p.err
+	return p.text, p.err
 }
 
-func (p *probingImages) found() string {
+func (p *networkProof) found() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.text

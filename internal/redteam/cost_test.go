@@ -97,7 +97,7 @@ func BenchmarkDefences(b *testing.B) {
 	}
 	r := runner.New(runner.Options{
 		RunID: "cost", Layout: reports.Layout{Root: f.dir}, Driver: c, Images: f.provider, Observer: quiet{}, Workers: 1, Builders: 1,
-		Limits: limits, Rules: grading.DefaultRules, Network: func() string { return "" }, Verify: runner.VerifyNone,
+		Limits: limits, Rules: grading.DefaultRules, Network: func(context.Context, runner.Image) (string, error) { return "", nil }, Verify: runner.VerifyNone,
 	})
 	b.ResetTimer()
 	attempts, err := r.Run(b.Context(), jobs)

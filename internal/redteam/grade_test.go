@@ -1,6 +1,7 @@
 package redteam_test
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -150,7 +151,7 @@ func (f *field) grade(t *testing.T, run string, cases []redteam.Case) []reports.
 	r := runner.New(runner.Options{
 		RunID: run, Layout: reports.Layout{Root: f.dir}, Driver: f.host, Images: f.provider, Observer: quiet{},
 		Workers: max(2, runtime.NumCPU()), Builders: 2, Limits: limits, Rules: grading.DefaultRules,
-		Network: func() string { return "" }, Verify: runner.VerifySuspicious,
+		Network: func(context.Context, runner.Image) (string, error) { return "", nil }, Verify: runner.VerifySuspicious,
 	})
 	attempts, err := r.Run(t.Context(), jobs)
 	if err != nil {

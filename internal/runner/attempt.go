@@ -26,7 +26,6 @@ func (r *Runner) attempt(ctx context.Context, rd ready) (*reports.Attempt, error
 	}
 	a := r.record(rd.job)
 	a.Start = time.Now().UTC()
-	a.Network = r.o.Network()
 	a.Image, a.ImageDigest, a.Env = rd.image.Ref, rd.image.Digest, rd.image.Env
 	a.Deviations, a.History = rd.image.Deviations, rd.image.History
 	a.ImageSeconds = rd.imageTook.Seconds()
@@ -157,6 +156,9 @@ func (r *Runner) tryAll(ctx context.Context, rd ready, a *reports.Attempt, files
 		case ctx.Err() != nil:
 			a.Outcome = ""
 			return nil
+		case errors.Is(err, ErrEndRun):
+			a.Outcome, a.Reason = grading.InfraFailed, err.Error()
+			return err
 		case r.troubled(ctx, rd.job, err, pauses, &waits):
 			troubles = append(troubles, fmt.Sprintf("waited for the engine: %v", err))
 			try--

@@ -60,7 +60,7 @@ func realOptions(t testing.TB, c *docker.Client, image string) runner.Options {
 		Images: &fakeImages{image: func(context.Context, *datasets.Instance) (runner.Image, error) {
 			return runner.Image{Ref: image, Digest: digest}, nil
 		}},
-		Workers: 2, Builders: 1, Rules: grading.DefaultRules, Network: func() string { return "" },
+		Workers: 2, Builders: 1, Rules: grading.DefaultRules, Network: func(context.Context, runner.Image) (string, error) { return "", nil },
 		Limits: runner.Limits{
 			Sandbox: sandbox.Limits{CPUs: 1, MemoryBytes: 256 << 20, Pids: 100, DiskBytes: 1 << 30}, Timeout: time.Minute, OutputBytes: 1 << 20,
 		},

@@ -62,7 +62,7 @@ func BenchmarkMemory(b *testing.B) {
 			Images: &fakeImages{image: func(context.Context, *datasets.Instance) (runner.Image, error) {
 				return runner.Image{Ref: "x", Digest: "sha256:x"}, nil
 			}},
-			Workers: 2, Builders: 1, Rules: grading.DefaultRules, Network: func() string { return "" },
+			Workers: 2, Builders: 1, Rules: grading.DefaultRules, Network: func(context.Context, runner.Image) (string, error) { return "", nil },
 			Limits: runner.Limits{Timeout: time.Hour, OutputBytes: 256 << 20},
 		})
 		attempts, err := r.Run(context.Background(), list)

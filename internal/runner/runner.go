@@ -76,7 +76,10 @@ type Options struct {
 	Builders int // images prepared at a time
 	Limits   Limits
 	Rules    grading.Rules
-	Network  func() string // what the probe found, for the records
+	// Network proves that what runs from an image is cut off, and says so in words for
+	// the records. It is asked for every attempt, before anything of the row's or the
+	// model's runs, and may remember; its error ends the run.
+	Network func(ctx context.Context, image Image) (string, error)
 	// Unenforced are limits the engine cannot hold, in words, for the records.
 	Unenforced []string
 	// RowCapabilities gives sandboxes the capabilities their rows ask for.

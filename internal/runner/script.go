@@ -32,6 +32,8 @@ type script struct {
 	// optional scripts decide nothing: of one that fails the record tells, and the
 	// attempt goes on.
 	optional bool
+	// alone scripts run once whatever ran before them is over.
+	alone bool
 }
 
 func newScript(name, nonce, text string, take func(patch.Result) bool, files ...sandbox.File) *script {
@@ -203,6 +205,7 @@ func tasks(out io.Writer, limit time.Duration, list ...*script) (sandbox.Command
 	cmd.Files = append(cmd.Files, sandbox.File{Path: tasksFile, Mode: 0o755, Data: []byte(text)})
 	for _, s := range list {
 		cmd.Argv, cmd.Files = append(cmd.Argv, s.path), append(cmd.Files, s.files...)
+		cmd.Alone = cmd.Alone || s.alone
 	}
 	return cmd, err
 }
@@ -227,13 +230,6 @@ func (t *trial) broken(name string, err error) error {
 		return fmt.Errorf("%s: %w: %w", name, sandbox.ErrDead, err)
 	}
 	return &sandbox.EngineError{Op: name, Err: err}
-}
-
-// quiet ends what the set-up has left running, so that nothing of the model's
-// works on while the test files are restored.
-func (t *trial) quiet(ctx context.Context) error {
-	_, err := t.box.Exec(ctx, sandbox.Command{Argv: []string{"/bin/sh", "-c", "kill -KILL -1"}, Dir: "/", Timeout: applyTimeout})
-	return err
 }
 
 func lastLine(s string) string {

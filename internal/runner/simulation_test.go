@@ -203,7 +203,7 @@ func (s *simulation) run(t testing.TB) []grading.Outcome {
 	fake := s.engine()
 	r := runner.New(runner.Options{
 		RunID: "run", Layout: reports.Layout{Root: s.dir}, Driver: fake, Images: s, Observer: s, Events: s.event,
-		Workers: s.workers, Builders: s.builders, Rules: grading.DefaultRules, Network: func() string { return "" },
+		Workers: s.workers, Builders: s.builders, Rules: grading.DefaultRules, Network: func(context.Context, runner.Image) (string, error) { return "", nil },
 		History: h, Layer: func(inst *datasets.Instance) string { return inst.Repo + inst.Version },
 		Limits: runner.Limits{Sandbox: sandbox.Limits{MemoryBytes: 1 << 30}, Timeout: time.Hour, OutputBytes: 1 << 20},
 	})

@@ -88,12 +88,14 @@ func (t *trial) run(ctx context.Context) (err error) {
 // inSandbox runs everything that needs the sandbox. done is false when the
 // attempt has its outcome already.
 func (t *trial) inSandbox(ctx context.Context, apply, restore *script) (done bool, err error) {
+	cutOff := t.cutOff(ctx)
+	defer cutOff()
 	t.box, err = t.start(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer t.r.bin.take(ctx, t.a.InstanceID, t.box)
-	done, err = t.work(ctx, apply, restore)
+	done, err = t.work(ctx, apply, restore, cutOff)
 	if done && err == nil {
 		t.collect(ctx)
 		err = t.aftermath(ctx)
@@ -110,6 +112,23 @@ func (t *trial) inSandbox(ctx context.Context, apply, restore *script) (done boo
 		return false, nil
 	}
 	return done, err
+}
+
+// cutOff finds out, while the sandbox starts, whether it is cut off. Who asks for the
+// answer waits for it, and one has to.
+func (t *trial) cutOff(ctx context.Context) (answer func() error) {
+	var words string
+	var err error
+	found := make(chan struct{})
+	go func() {
+		defer close(found)
+		words, err = t.r.o.Network(ctx, t.image)
+	}()
+	return func() error {
+		<-found
+		t.a.Network = words
+		return err
+	}
 }
 
 // ownLimit reports whether a failure came of a limit of the sandbox itself, and
@@ -156,13 +175,16 @@ func (t *trial) start(ctx context.Context) (sandbox.Sandbox, error) {
 
 // work runs everything in the sandbox, in order, until something gives the attempt
 // its outcome. What is ours only needs no worker, as starting the sandbox does not.
-func (t *trial) work(ctx context.Context, apply, restore *script) (done bool, err error) {
+func (t *trial) work(ctx context.Context, apply, restore *script, cutOff func() error) (done bool, err error) {
 	t.watch(ctx)
 	first, last, err := t.ours(apply, restore)
 	if err != nil {
 		return false, err
 	}
 	if ok, err := t.scripts(ctx, first...); !ok || err != nil {
+		return false, err
+	}
+	if err := cutOff(); err != nil {
 		return false, err
 	}
 	waited, leave, err := t.enter(ctx)
@@ -217,7 +239,10 @@ func (t *trial) phases(ctx context.Context, last []*script) (done bool, err erro
 		if ok, err := t.phase(ctx, "setup", e.Prelude, e.Setup); !ok || err != nil {
 			return false, err
 		}
-		if err := t.quiet(ctx); err != nil {
+		// Nothing of the model's may work on while test files are restored.
+		if len(last) > 0 {
+			last[0].alone = true
+		} else if _, err := t.box.Exec(ctx, sandbox.Command{Argv: []string{"true"}, Dir: "/", Alone: true, Timeout: applyTimeout}); err != nil {
 			return false, err
 		}
 	}

@@ -119,7 +119,10 @@ type Command struct {
 	// Files are written before the command starts, as root, folders created as
 	// needed; not together with Stdin. Where that fails the command does not run,
 	// and the result is FilesFailed with the reason in Output.
-	Files   []File
+	Files []File
+	// Alone ends every process that others have left in the sandbox, before Files are
+	// written.
+	Alone   bool
 	Output  io.Writer     // standard output and error in the order written, as one stream; nil discards
 	Timeout time.Duration // 0 means none; on expiry every process of the sandbox is killed
 }

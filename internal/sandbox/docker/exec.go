@@ -45,6 +45,8 @@ const (
 shift
 said=$(tar -xmf - -C / 2>&1) || { printf '%s\n%s\n' "$mark" "$said"; exit 125; }
 exec "$@" </dev/null 2>&1`
+	// This kills all but who says it, and the first of the sandbox. There may be none.
+	alone = "kill -KILL -1 2>/dev/null\n"
 )
 
 // execution is one command being run.
@@ -69,7 +71,7 @@ func (s *Sandbox) Exec(parent context.Context, cmd sandbox.Command) (sandbox.Res
 		if res, err := s.exec(parent, put, ""); err != nil || res.ExitCode != 0 {
 			return res, err
 		}
-		cmd.Files = nil
+		cmd.Files, cmd.Alone = nil, false
 	}
 	return s.exec(parent, cmd, s.user)
 }
@@ -145,6 +147,9 @@ func (e *execution) run(ctx context.Context) (int, error) {
 	}
 	if e.s.c.podman {
 		argv[2] = podmanWrapper(argv[2], e.s.env, e.cmd)
+	}
+	if e.cmd.Alone {
+		argv[2] = alone + argv[2]
 	}
 	opts := container.ExecOptions{
 		Cmd: append(argv, e.cmd.Argv...), Env: e.cmd.Env, WorkingDir: dir, User: e.user,

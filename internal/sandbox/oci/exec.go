@@ -33,6 +33,9 @@ var (
 // their lines in the order they were written.
 const wrapper = `echo >&4; exec "$@" >&3 2>&1 3>&- 4>&-`
 
+// endOthers kills all but itself and the first process.
+var endOthers = sandbox.Command{Argv: []string{"/bin/sh", "-c", "kill -KILL -1 2>/dev/null"}, Dir: "/"}
+
 // Exec implements sandbox.Sandbox.
 func (s *Sandbox) Exec(parent context.Context, cmd sandbox.Command) (sandbox.Result, error) {
 	failed := sandbox.Result{ExitCode: -1}
@@ -57,6 +60,12 @@ func (s *Sandbox) Exec(parent context.Context, cmd sandbox.Command) (sandbox.Res
 	sampling.Go(func() { s.sample(ctx, cancel) })
 
 	out := &output{to: cmd.Output}
+	if cmd.Alone {
+		// The files are put in from outside: whoever could change them has to be gone.
+		if _, err := s.command(ctx, endOthers, &output{}); err != nil {
+			return failed, err
+		}
+	}
 	if err := s.put(cmd.Files); err != nil {
 		if full := s.hostFull(); full != nil {
 			return failed, full

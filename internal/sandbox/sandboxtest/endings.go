@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ func (s *suite) endings(t *testing.T) {
 	s.test(t, "CancelledBefore", sandbox.Limits{}, cancelledBefore)
 	s.test(t, "CannotEndItself", sandbox.Limits{}, cannotEndItself)
 	s.test(t, "OrphansAreReaped", sandbox.Limits{Pids: 200}, orphansAreReaped)
+	s.test(t, "Alone", sandbox.Limits{}, alone)
 	s.test(t, "Gutted", sandbox.Limits{}, gutted)
 	s.test(t, "NoSuchFolder", sandbox.Limits{}, noSuchFolder)
 	s.test(t, "DestroyedUnderIt", sandbox.Limits{}, destroyedUnderIt)
@@ -94,6 +96,19 @@ func orphansAreReaped(t *testing.T, b *box) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.Errorf("%d processes are left of 100 that ended", usage.Pids)
+}
+
+// What others have left running is over before the files of a command are there.
+func alone(t *testing.T, b *box) {
+	file := sandbox.File{Path: "/evalrun/file", Mode: 0o644, Data: []byte("good\n")}
+	put := func(c *sandbox.Command) { c.Files, c.Alone = []sandbox.File{file}, true }
+	b.expect(t, "good\n", "cat /evalrun/file", put) // where there are none
+	b.do(t, strings.ReplaceAll(daemons, "sleep 1000", "(while :; do echo bad >/evalrun/file; done) &"))
+	b.expect(t, "good\n", "sleep 0.2; cat /evalrun/file", put)
+	b.quiet(t, "/beats")
+	b.do(t, strings.ReplaceAll(daemons, "sleep 1000", ""))
+	b.expect(t, "no files\n", "echo no files", func(c *sandbox.Command) { c.Alone = true })
+	b.quiet(t, "/beats")
 }
 
 // A sandbox whose content no longer allows a process to start is dead, by its
