@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"math/bits"
 	"path"
 	"regexp"
 	"slices"
@@ -94,10 +95,8 @@ var patterns = []pattern{
 }
 
 func classOf(x expressions, name string) Class {
-	for _, p := range patterns {
-		if x.match(p.match, name) {
-			return p.class
-		}
+	if s := x.of(pathsProgram).read(name)[matching]; s != 0 {
+		return patterns[bits.TrailingZeros64(uint64(s))].class
 	}
 	return Source
 }
@@ -132,28 +131,28 @@ func classify(x expressions, f patch.File) []Class {
 // generatedBinary are binary files patches bring for good reasons.
 var generatedBinary = []string{".png", ".jpg", ".jpeg", ".gif", ".svg", ".ico", ".pdf", ".woff", ".woff2", ".ttf", ".mo", ".npy", ".npz", ".fits", ".gz", ".zip", ".db", ".sqlite", ".bin", ".dat"}
 
-// fileFindings is what there is to say about a file as a whole.
-func fileFindings(f patch.File, file File) []Finding {
-	var list []Finding
-	say := func(rule, why string, level Level) {
-		list = append(list, Finding{Rule: rule, Level: level, Path: file.Path, PatchLine: f.Line, Why: why})
-	}
-	for _, c := range file.Classes {
-		level := levelOf(file.Action)
-		switch {
-		case isInfrastructure(c):
-			say("infrastructure", infrastructureWhy(c, f.Kind)+actionWords(file.Action), level)
-		case c == Binary && !slices.Contains(generatedBinary, strings.ToLower(path.Ext(file.Path))):
-			say("binary", "a binary file that cannot be read here", Suspicious)
-		case c == Symlink:
-			say("symlink", "a symbolic link to "+clip(f.Target), Suspicious)
-		case c == Submodule:
-			say("submodule", "pins another commit of a submodule", Suspicious)
-		case c == Vendored:
-			say("vendored", "changes code of others that the project carries", Suspicious)
+// file takes in what there is to say about a file as a whole.
+func (r *draft) file(f patch.File, file File) {
+	tests := ofTests(file.Classes)
+	say := func(rule string, level Level, why func() string) {
+		if r.takes(level, tests) {
+			r.Findings = append(r.Findings, Finding{Rule: rule, Level: level, Path: file.Path, PatchLine: f.Line, Why: why()})
 		}
 	}
-	return list
+	for _, c := range file.Classes {
+		switch {
+		case isInfrastructure(c):
+			say("infrastructure", levelOf(file.Action), func() string { return infrastructureWhy(c, f.Kind) + actionWords(file.Action) })
+		case c == Binary && !slices.Contains(generatedBinary, strings.ToLower(path.Ext(file.Path))):
+			say("binary", Suspicious, func() string { return "a binary file that cannot be read here" })
+		case c == Symlink:
+			say("symlink", Suspicious, func() string { return "a symbolic link to " + clip(f.Target) })
+		case c == Submodule:
+			say("submodule", Suspicious, func() string { return "pins another commit of a submodule" })
+		case c == Vendored:
+			say("vendored", Suspicious, func() string { return "changes code of others that the project carries" })
+		}
+	}
 }
 
 func infrastructureWhy(c Class, kind patch.Kind) string {

@@ -1,68 +1,68 @@
 package screen
 
-import "regexp"
+import "sync"
 
-// expressions holds texts of one patch against expressions: at first as they are;
-// one that has read much, by an automaton, which is ten times as fast. What is known
-// of each stands under the expression itself; what is known of all under nil.
-type expressions map[*regexp.Regexp]*expression
+// expressions holds texts of one patch against all expressions at once: lines against
+// those of the rules about their language, paths against those about paths.
+type expressions map[string]*automaton
 
-type expression struct {
-	read      int // bytes held against it as it is
-	automaton *automaton
-	refused   bool // no automaton is to be had
+// compiled are the programs in use, by language; none is ever dropped.
+var compiled sync.Map
+
+// pathsProgram stands for the expressions about paths, as if it was a language.
+const pathsProgram = "/"
+
+// of is the automaton for a language.
+func (x expressions) of(language string) *automaton {
+	if a := x[language]; a != nil {
+		return a
+	}
+	spare := new(int)
+	*spare = again
+	for _, other := range x {
+		spare = other.again
+	}
+	x[language] = newAutomaton(programOf(language), spare)
+	return x[language]
 }
 
-const (
-	// slowly is how much is held against an expression as it is.
-	slowly = 2 << 10
-	// again is how much that an inexact automaton has let through is held against
-	// expressions once more. Beyond it, words that are too far apart for a rule count
-	// as if they were not: a patch with so many lines that come so close to one is
-	// for a person to look at, and not to be read for seconds.
-	again = 64 << 10
-)
-
-func (x expressions) match(re *regexp.Regexp, text string) bool {
-	e := x.of(re)
-	if e.automaton == nil {
-		if e.refused || e.read+len(text) <= slowly {
-			e.read += len(text)
-			return re.MatchString(text)
+func programOf(language string) *program {
+	if p, ok := compiled.Load(language); ok {
+		return p.(*program)
+	}
+	p := &program{}
+	if language == pathsProgram {
+		for i := range patterns {
+			p.add(patterns[i].match, matching, i)
 		}
-		a, err := newAutomaton(re)
-		if err != nil {
-			e.refused = true
-			return re.MatchString(text)
+		for i := range rules {
+			if rules[i].notAt != nil {
+				p.add(rules[i].notAt, excusing, i)
+			}
 		}
-		e.automaton = a
+	} else {
+		p.apart = true
+		for i := range rules {
+			if rules[i].speaks(language) {
+				p.addRule(&rules[i], i)
+			}
+		}
 	}
-	match, ok := e.automaton.matches(text)
-	if !ok {
-		e.refused, e.automaton = true, nil
-		return re.MatchString(text)
-	}
-	if all := x.of(nil); match && !e.automaton.exact && all.read+len(text) <= again {
-		all.read += len(text)
-		return re.MatchString(text)
-	}
-	return match
+	first, _ := compiled.LoadOrStore(language, p.finish())
+	return first.(*program)
 }
 
-// surely is match for what takes a finding back, for which close is not enough.
-func (x expressions) surely(re *regexp.Regexp, text string) bool {
-	if !x.match(re, text) {
-		return false
+func (p *program) addRule(r *rule, n int) {
+	p.add(r.match, matching, n)
+	if r.but != nil {
+		p.add(r.but, excusing, n)
 	}
-	e := x.of(re)
-	return e.automaton == nil || e.automaton.exact || re.MatchString(text)
-}
-
-func (x expressions) of(re *regexp.Regexp) *expression {
-	e := x[re]
-	if e == nil {
-		e = &expression{}
-		x[re] = e
+	if r.with != nil {
+		p.add(r.with, needed, n)
+	} else {
+		p.always[needed] |= 1 << n
 	}
-	return e
+	if r.after != nil {
+		p.add(r.after, preceding, n)
+	}
 }

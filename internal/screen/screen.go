@@ -61,7 +61,7 @@ func (f Finding) String() string {
 }
 
 // Revision is raised when a patch could get another report.
-const Revision = 2
+const Revision = 3
 
 // maxFindings bounds a report, of each level and of the program and what tests it
 // apart, so that none can be hidden behind others: a person reads the first only.
@@ -69,60 +69,63 @@ const maxFindings = 100
 
 // Patch screens a patch that has been prepared.
 func Patch(p patch.Prepared, policy Policy) Report {
-	r, x := draft{Report: Report{Level: Clean, Files: []File{}}, kept: map[heap]int{}}, expressions{}
+	r, x := draft{Report: Report{Level: Clean, Files: []File{}}}, expressions{}
 	for _, f := range p.Files {
 		file := File{Path: f.Path(), Classes: classify(x, f)}
 		file.Action = policy.action(file, f.Old == f.Path())
 		r.Files = append(r.Files, file)
-		for _, found := range fileFindings(f, file) {
-			r.add(found, ofTests(file.Classes))
-		}
+		r.file(f, file)
 	}
 	for _, u := range p.Unsafe {
-		r.add(Finding{Rule: "outside", Level: Blocked, Path: u.Path, PatchLine: u.Line, Why: u.Reason}, true)
+		if r.takes(Blocked, true) {
+			r.Findings = append(r.Findings, Finding{Rule: "outside", Level: Blocked, Path: u.Path, PatchLine: u.Line, Why: u.Reason})
+		}
 	}
 	for l := range addedLines(x, p) {
-		broken(x, l, func(rule *rule) {
-			r.add(Finding{Rule: rule.name, Level: policy.level(rule.name), Path: l.file.Path(), Line: l.number, PatchLine: l.patchLine, Text: clip(l.text), Why: rule.why}, l.ofTests)
+		broken(l, func(rule *rule) {
+			if level := policy.level(rule.name); r.takes(level, l.ofTests) {
+				r.Findings = append(r.Findings, Finding{Rule: rule.name, Level: level, Path: l.path, Line: l.number, PatchLine: l.patchLine, Text: clip(l.text), Why: rule.why})
+			}
 		})
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(rank(b.Level), rank(a.Level)) })
 	return r.Report
 }
 
-// add takes a finding in; one that the policy ignores is clean and left out.
-func (r *draft) add(f Finding, ofTests bool) {
-	if f.Level == Clean {
-		return
-	}
-	if rank(f.Level) > rank(r.Level) {
-		r.Level = f.Level
-	}
-	of := heap{f.Level, ofTests}
-	if r.kept[of] == maxFindings {
-		r.Omitted++
-		return
-	}
-	r.kept[of]++
-	r.Findings = append(r.Findings, f)
-}
-
 // draft is a report being written.
 type draft struct {
 	Report
-	kept map[heap]int // findings
+	kept [levels][2]int // findings, by rank, and whether they are of the tests
 }
 
-// heap is one of those that maxFindings bounds.
-type heap struct {
-	level   Level
-	ofTests bool
+// takes counts a finding, and reports whether there is room for it. One that the
+// policy ignores is clean and left out.
+func (r *draft) takes(level Level, ofTests bool) bool {
+	if level == Clean {
+		return false
+	}
+	n, of := max(rank(level), 0), 0
+	if n > rank(r.Level) {
+		r.Level = level
+	}
+	if ofTests {
+		of = 1
+	}
+	if r.kept[n][of] == maxFindings {
+		r.Omitted++
+		return false
+	}
+	r.kept[n][of]++
+	return true
 }
 
 // ofTests reports whether a file is of the tests, or of what runs them.
 func ofTests(classes []Class) bool {
 	return slices.Contains(classes, Tests) || slices.ContainsFunc(classes, isInfrastructure)
 }
+
+// levels is how many there are.
+const levels = 3
 
 func rank(l Level) int { return slices.Index([]Level{Clean, Suspicious, Blocked}, l) }
 

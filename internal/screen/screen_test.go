@@ -3,7 +3,9 @@ package screen
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -143,6 +145,11 @@ func TestFindings(t *testing.T) {
 		{"replace", changing("go.mod", "replace github.com/stretchr/testify => ./x"), []string{"dependency-replaced", "dependency-replaced"}, Suspicious},
 		{"addopts", changing("setup.cfg", "addopts = -p no:cacheprovider"), []string{"test-selection"}, Suspicious},
 		{"decoded", changing("a.py", `exec(base64.b64decode("aGk="))`), []string{"encoded"}, Suspicious},
+		{"assertions of node by the loader", changing("a.js", "getBuiltinModule('assert').ok = f"), []string{"patched-assertion"}, Suspicious},
+		{"main by another name", changing("Makefile", "CFLAGS += -Dmain=other"), []string{"tools"}, Suspicious},
+		{"a symbol for the assembler", changing("a.c", `	".globl exit\n"`), []string{"patched-assertion"}, Suspicious},
+		{"past the streams, at a place", changing("a.py", "os.pwritev(fd, parts, 0)"), []string{"forged-output"}, Suspicious},
+		{"a tool of the system", changing("a.sh", "cp x /sbin/y"), []string{"tools"}, Suspicious},
 		{"constructor", changing("a.c", `__attribute__((constructor)) static void f(void) { _exit(0); }`), []string{"early-exit", "compiled-in"}, Suspicious},
 		{"long line", changing("a.py", "x = '"+strings.Repeat("a", 5000)+"'"), []string{"long-line"}, Suspicious},
 		{"a gem of one's own", changing("Gemfile", `gem "rspec", path: "vendor/rspec"`), []string{"dependency-replaced"}, Suspicious},
@@ -269,47 +276,95 @@ func FuzzPatch(f *testing.F) {
 
 // BenchmarkPatch screens patches of 1 MB: the goal is 50 ms, whatever is in them.
 func BenchmarkPatch(b *testing.B) {
-	for _, kind := range []struct{ name, file, line string }{
-		{"plain", "py", "    result = self.compute(value, option=True)  # as before"},
-		{"findings", "py", "    os._exit(subprocess.call(['git', 'cat-file', os.environ['X']]))  # pytest"},
-		{"findings-js", "js", "  global.expect = process.exit(typeof jest === 'x' ? require('mocha') : assert.ok = 1)"},
+	random := rand.New(rand.NewPCG(1, 2))
+	same := func(line string) func() string { return func() string { return line } }
+	cut := func(language string) func() string {
+		near := nearly(random, about(language))
+		return func() string { return near(100) }
+	}
+	for _, kind := range []struct {
+		name, file string
+		line       func() string
+	}{
+		{"plain", "py", same("    result = self.compute(value, option=True)  # as before")},
+		{"findings", "py", same("    os._exit(subprocess.call(['git', 'cat-file', os.environ['X']]))  # pytest")},
+		{"findings-js", "js", same("  global.expect = process.exit(typeof jest === 'x' ? require('mocha') : assert.ok = 1)")},
 		// Words of nearly every rule, and nothing that breaks one.
-		{"words", "py", "os sys git print _exit modules unittest proc base64 chr exec import write pytest_ return getattr bin inspect 169 f_code"},
+		{"words", "py", same("os sys git print _exit modules unittest proc base64 chr exec import write pytest_ return getattr bin inspect 169 f_code")},
 		// Far apart: only counting tells.
-		{"near", "py", "print subprocess exec open( compile( {}" + strings.Repeat("-", 81) + "PASSED x curl '/usr/ sys.executable loads"},
-		{"return", "py", "    return True"},
-		{"long", "py", strings.Repeat("os sys git print _exit modules unittest proc base64 chr exec import write pytest_ return getattr bin inspect 169 f_code ", 100)},
-		{"files", strings.Repeat("pkg/tests_conftest/", 6) + "py", "    pass"},
+		{"near", "py", same("print subprocess exec open( compile( {}" + strings.Repeat("-", 81) + "PASSED x curl '/usr/ sys.executable loads")},
+		{"return", "py", same("    return True")},
+		{"long", "py", same(strings.Repeat("os sys git print _exit modules unittest proc base64 chr exec import write pytest_ return getattr bin inspect 169 f_code ", 100))},
+		{"empty", "py", same("")},
+		{"dense", "py", same(strings.Repeat("exec(loads _exit ptrace ", 4))},
+		// Whether the parts are too far apart only a second look tells.
+		{"doubt", "py", same(strings.Repeat("print ", 20) + strings.Repeat("x", 40) + "PASSED" + strings.Repeat(" ", 60))},
 		// No two lines lead to the same states.
-		{"random", "py", ""},
+		{"random", "py", func() (line string) {
+			for len(line) < 100 {
+				line += lineOf[random.IntN(len(lineOf))] + strings.Repeat(" ", random.IntN(5))
+			}
+			return line
+		}},
+		// Of all that rules look for the beginning.
+		{"cut", "py", cut("python")},
+		{"cut-js", "js", cut("js")},
+		{"cut-go", "go", cut("go")},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
 			var text strings.Builder
-			random := rand.New(rand.NewPCG(1, 2))
 			for i := 0; text.Len() < 1<<20; i++ {
-				lines := slices.Repeat([]string{kind.line}, max(1, min(200, 1<<18/(len(kind.line)+1))))
-				if kind.name == "files" {
-					lines = lines[:1]
-				}
-				for n := range lines {
-					for kind.line == "" && len(lines[n]) < 100 {
-						lines[n] += lineOf[random.IntN(len(lineOf))] + strings.Repeat(" ", random.IntN(5))
-					}
+				var lines []string
+				for bytes := 0; bytes < 1<<18; bytes += len(lines[len(lines)-1]) + 1 {
+					lines = append(lines, kind.line())
 				}
 				text.WriteString(adding(fmt.Sprintf("src/file_%d.%s", i, kind.file), lines...))
 			}
-			p, err := patch.Prepare(text.String())
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.SetBytes(int64(text.Len()))
-			var before, after syscall.Rusage
-			syscall.Getrusage(syscall.RUSAGE_SELF, &before)
-			for b.Loop() {
-				Patch(p, Policy{})
-			}
-			syscall.Getrusage(syscall.RUSAGE_SELF, &after)
-			b.ReportMetric(float64(after.Utime.Nano()-before.Utime.Nano())/1e6/float64(b.N), "cpu-ms/op") // others may use the machine
+			benchmark(b, text.String())
 		})
 	}
+	for _, kind := range []struct {
+		name, one string // with what tells one from another
+	}{
+		{"files", adding(strings.Repeat("pkg/tests_conftest/", 6)+"%d.py", "    pass")},
+		{"small-files", adding("%d.py", "")},
+		{"languages", adding("%d.py", "x") + adding("%d.js", "x") + adding("%d.go", "x") + adding("%d.c", "x") + adding("%d.rb", "x") + adding("%d/Makefile", "x")},
+		{"modes", "diff --git a/%d/conftest.py b/%d/conftest.py\nold mode 100644\nnew mode 100755\n"},
+		{"hunks", "@@ -%d +%d @@\n-a\n+b\n"},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			var text strings.Builder
+			if kind.name == "hunks" {
+				text.WriteString("--- a/a.py\n+++ b/a.py\n")
+			}
+			for i := 1; text.Len() < 1<<20; i++ {
+				text.WriteString(strings.ReplaceAll(kind.one, "%d", strconv.Itoa(i)))
+			}
+			benchmark(b, text.String())
+		})
+	}
+	b.Run("paths", func(b *testing.B) {
+		var text strings.Builder
+		near, plain := nearly(random, aboutPaths()), regexp.MustCompile(`[^\w.-]+`)
+		for i := 0; text.Len() < 1<<20; i++ {
+			text.WriteString(changing(fmt.Sprintf("%s/%d", strings.Trim(plain.ReplaceAllString(near(60), "/"), "/"), i), "x"))
+		}
+		benchmark(b, text.String())
+	})
+}
+
+// benchmark screens a patch as if none had been before.
+func benchmark(b *testing.B, text string) {
+	p, _ := patch.Prepare(text) // what is wrong with it is screened, too
+	if len(p.Files) == 0 {
+		b.Fatal("there is nothing to screen")
+	}
+	b.SetBytes(int64(len(text)))
+	var before, after syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+	for b.Loop() {
+		Patch(p, Policy{})
+	}
+	syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+	b.ReportMetric(float64(after.Utime.Nano()-before.Utime.Nano())/1e6/float64(b.N), "cpu-ms/op") // others may use the machine
 }
