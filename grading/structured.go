@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 )
 
@@ -24,31 +25,37 @@ const maxCases = 1 << 20
 // not come to its end.
 func ReadJUnit(r io.Reader) (Structured, error) {
 	found := Structured{}
+	err := junitCases(r, func(class, name string, status Status) { found.add(class+"::"+name, status) })
+	return found, err
+}
+
+// junitCases tells of each test of a JUnit report, in its order.
+func junitCases(r io.Reader, tell func(class, name string, status Status)) error {
 	d := xml.NewDecoder(&tags{r: r})
 	d.Strict = true
-	var name string // of the case being read
+	var class, name string // of the case being read
 	var status Status
-	depth, elements := 0, 0
+	depth, elements, cases := 0, 0, 0
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
 			if depth != 0 || elements == 0 {
-				return found, errors.New("the report ends before its last element")
+				return errors.New("the report ends before its last element")
 			}
-			return found, nil
+			return nil
 		}
 		if err != nil {
-			return found, fmt.Errorf("not a JUnit report: %w", err)
+			return fmt.Errorf("not a JUnit report: %w", err)
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
 			if depth++; depth > maxDepth {
-				return found, fmt.Errorf("the report's elements are %d deep", depth)
+				return fmt.Errorf("the report's elements are %d deep", depth)
 			}
 			elements++
 			switch t.Name.Local {
 			case "testcase":
-				name, status = attribute(t, "classname")+"::"+attribute(t, "name"), Passed
+				class, name, status = attribute(t, "classname"), attribute(t, "name"), Passed
 			case "failure":
 				status = Failed
 			case "error":
@@ -59,10 +66,10 @@ func ReadJUnit(r io.Reader) (Structured, error) {
 		case xml.EndElement:
 			depth--
 			if t.Name.Local == "testcase" {
-				if len(found) >= maxCases {
-					return found, fmt.Errorf("the report has more than %d tests", maxCases)
+				if cases++; cases > maxCases {
+					return fmt.Errorf("the report has more than %d tests", maxCases)
 				}
-				found.add(name, status)
+				tell(class, name, status)
 			}
 		}
 	}
@@ -154,33 +161,55 @@ func (s Structured) goLine(line []byte, w io.Writer) error {
 // report: tests of the row that passed in the log and did not in the report, or
 // are not in it.
 func CrossCheckStructured(kind StructuredKind, want Expectation, report Report, cases Structured) []Doubt {
-	if !report.Resolved {
+	switch {
+	case !report.Resolved:
 		return nil
-	}
-	if kind.counted() {
+	case kind.counted():
 		return crossCount(report, cases)
+	case kind == GradleJUnit:
+		return crossGradle(want, report, cases)
 	}
 	var doubts []Doubt
-	for _, list := range [][]string{want.FailToPass, want.PassToPass} {
-		for _, id := range list {
-			if status, ok := report.Statuses.Get(id); !ok || status != Passed {
-				continue // cut ids and the like: the log does not have it under this name either
-			}
-			name, ok := structuredName(kind, id)
-			if !ok {
-				continue
-			}
-			switch got, ok := cases[name]; {
-			case !ok:
-				doubts = append(doubts, Doubt{CheckReport, fmt.Sprintf("%s passed in the log and is not in the runner's report", id)})
-			case got == Failed || got == Error || got == Skipped && kind == MavenJUnit && slices.Contains(want.FailToPass, id):
-				// Maven calls a build without a test that ran a success.
-				doubts = append(doubts, Doubt{CheckReport, fmt.Sprintf("%s passed in the log and is %s in the runner's report", id, got)})
-			}
-			if len(doubts) == 100 {
-				return doubts
-			}
+	for id := range want.passedIn(report) {
+		name, ok := structuredName(kind, id)
+		if !ok {
+			continue
+		}
+		switch got, ok := cases[name]; {
+		case !ok:
+			doubts = append(doubts, unreported(id))
+		case got == Failed || got == Error || got == Skipped && kind == MavenJUnit && slices.Contains(want.FailToPass, id):
+			// Maven calls a build without a test that ran a success.
+			doubts = append(doubts, reportedAs(id, got))
+		}
+		if len(doubts) == maxDoubts {
+			break
 		}
 	}
 	return doubts
+}
+
+// maxDoubts is how many a report gives: more say nothing more.
+const maxDoubts = 100
+
+func unreported(id string) Doubt {
+	return Doubt{CheckReport, id + " passed in the log and is not in the runner's report"}
+}
+
+func reportedAs(id string, status Status) Doubt {
+	return Doubt{CheckReport, fmt.Sprintf("%s passed in the log and is %s in the runner's report", id, status)}
+}
+
+// passedIn are the tests of the row that passed in the log: others, such as ids that
+// were cut, the log does not have under that name either.
+func (e Expectation) passedIn(report Report) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, list := range [][]string{e.FailToPass, e.PassToPass} {
+			for _, id := range list {
+				if status, ok := report.Statuses.Get(id); ok && status == Passed && !yield(id) {
+					return
+				}
+			}
+		}
+	}
 }

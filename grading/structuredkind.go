@@ -19,9 +19,10 @@ const (
 	VitestJSON   StructuredKind = "vitest-json"
 	PHPUnitJUnit StructuredKind = "phpunit-junit"
 	RSpecJSON    StructuredKind = "rspec-json"
-	CargoLog     StructuredKind = "cargo-log"   // libtest's --logfile
-	MavenJUnit   StructuredKind = "maven-junit" // surefire's reports under a name of ours
-	MochaJSON    StructuredKind = "mocha-json"  // of a listener of ours
+	CargoLog     StructuredKind = "cargo-log"    // libtest's --logfile
+	MavenJUnit   StructuredKind = "maven-junit"  // surefire's reports under a name of ours
+	GradleJUnit  StructuredKind = "gradle-junit" // JUnit XML in a folder of ours
+	MochaJSON    StructuredKind = "mocha-json"   // of a listener of ours
 )
 
 // StructuredOf says which report a parser's runner can be asked for in the tests of
@@ -48,6 +49,8 @@ func StructuredOf(parser, repo string) StructuredKind {
 		return CargoLog
 	case "parse_log_maven":
 		return MavenJUnit
+	case "parse_log_gradle_custom":
+		return GradleJUnit
 	case "parse_log_tap":
 		return MochaJSON // where the command is mocha's: others print TAP, too
 	}
@@ -57,7 +60,7 @@ func StructuredOf(parser, repo string) StructuredKind {
 // Format is the form a report is written in, as the ending of its name.
 func (k StructuredKind) Format() string {
 	switch k {
-	case PytestJUnit, PHPUnitJUnit, MavenJUnit:
+	case PytestJUnit, PHPUnitJUnit, MavenJUnit, GradleJUnit:
 		return "xml"
 	case CargoLog:
 		return "txt"
@@ -78,6 +81,8 @@ func ReadStructured(kind StructuredKind, r io.Reader) (Structured, error) {
 		return readCargo(r)
 	case MavenJUnit:
 		return readMaven(r)
+	case GradleJUnit:
+		return readGradle(r)
 	case MochaJSON:
 		return readMocha(r)
 	}
@@ -163,12 +168,18 @@ func (k StructuredKind) counted() bool { return k == PHPUnitJUnit || k == RSpecJ
 // has lines of somebody else. What failed is no question of this: runners call risky
 // or slow tests errors that a log marks otherwise.
 func crossCount(report Report, cases Structured) []Doubt {
-	inLog, passed := 0, 0
+	inLog := 0
 	for _, status := range report.Statuses.All() {
 		if status == Passed {
 			inLog++
 		}
 	}
+	return moreThan(cases, inLog)
+}
+
+// moreThan is a doubt where so many have passed in the log, and fewer in the report.
+func moreThan(cases Structured, inLog int) []Doubt {
+	passed := 0
 	for _, status := range cases {
 		if status == Passed {
 			passed++

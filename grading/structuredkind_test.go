@@ -36,6 +36,8 @@ const (
 <testcase name="testAdds" class="App\\Tests\\CalcTest" classname="App.Tests.CalcTest" file="/testbed/tests/CalcTest.php" line="9" assertions="1" time="0.001"/>
 <testcase name="testFails with data set &quot;a&quot;" class="App\\Tests\\CalcTest" classname="App.Tests.CalcTest" line="14"><failure type="E">no</failure></testcase>
 </testsuite></testsuite></testsuites>`
+	// A class with a name for people, and two methods with parameters alike.
+	gradleParameters = `<testsuite name="Sums"><testcase name="[1] 1" classname="demo.SumTest"/><testcase name="[1] 1" classname="demo.SumTest"/></testsuite>`
 )
 
 func TestReadStructured(t *testing.T) {
@@ -93,6 +95,13 @@ func TestCrossCheckKinds(t *testing.T) {
 		{MavenJUnit, "parse_log_maven", sample(t, "surefire-2.12.4.xml"), "+ mvn test -Dtest=demo.OldTest#old\nBUILD SUCCESS\n+ mvn test -Dtest=OldTest\nBUILD SUCCESS\n+ mvn test -Dtest=Old*\nBUILD SUCCESS\n", []string{"demo.OldTest#old", "OldTest", "Old*"}, nil},
 		{MavenJUnit, "parse_log_maven", sample(t, "surefire-3.2.5.xml"), "+ mvn test -Dtest=SumTest#later\nBUILD SUCCESS\n+ mvn test -Dtest=demo.SumTest#none\nBUILD SUCCESS\n", []string{"SumTest#later", "demo.SumTest#none"},
 			[]string{"SumTest#later passed in the log and is SKIPPED in the runner's report", "demo.SumTest#none passed in the log and is not in the runner's report"}},
+		{GradleJUnit, "parse_log_gradle_custom", sample(t, "gradle-4.4.1.xml"), "demo.SumTest > adds PASSED\nSumTest > adds PASSED\n", []string{"demo.SumTest > adds", "SumTest > adds"}, nil},
+		{GradleJUnit, "parse_log_gradle_custom", sample(t, "gradle-4.4.1.xml"), "demo.SumTest > fails PASSED\nSumTest > later PASSED\ndemo.SumTest > forged PASSED\n", []string{"demo.SumTest > fails", "SumTest > later", "demo.SumTest > forged"},
+			[]string{"demo.SumTest > fails passed in the log and is FAILED in the runner's report", "SumTest > later passed in the log and is SKIPPED in the runner's report",
+				"demo.SumTest > forged passed in the log and is not in the runner's report"}},
+		{GradleJUnit, "parse_log_gradle_custom", gradleParameters, "Sums > adds(int) > [1] 1 PASSED\nSums > takes(int) > [1] 1 PASSED\n    done > well PASSED\n", []string{"Sums > adds(int) > [1] 1"},
+			[]string{"3 tests have passed in the log, 2 in the runner's report"}},
+		{GradleJUnit, "parse_log_gradle_custom", gradleParameters, "Sums > adds(int) > [1] 1 PASSED\nSums > takes(int) > [1] 1 PASSED\nall PASSED\n", []string{"Sums > adds(int) > [1] 1", "Sums > takes(int) > [1] 1"}, nil},
 		{MochaJSON, "parse_log_tap", sample(t, "mocha-10.8.json"), "ok 1 second\nok 2 sum adds 1\nok 4 sum later # SKIP -\n", []string{"second", "sum adds 1", "sum later # SKIP -"}, nil},
 		{MochaJSON, "parse_log_tap", sample(t, "mocha-10.8.json"), "ok 1 sum fails\nok 2 forged\n", []string{"sum fails", "forged"},
 			[]string{"sum fails passed in the log and is FAILED in the runner's report", "forged passed in the log and is not in the runner's report"}},
@@ -128,7 +137,7 @@ func TestStructuredOf(t *testing.T) {
 		{"parse_log_cargo", "a/b", CargoLog},
 		{"parse_log_maven", "a/b", MavenJUnit},
 		{"parse_log_tap", "a/b", MochaJSON},
-		{"parse_log_gradle_custom", "a/b", NoStructured},
+		{"parse_log_gradle_custom", "a/b", GradleJUnit},
 		{"parse_log_jest_json", "a/b", NoStructured}, // its command prints the report itself
 	} {
 		if got := StructuredOf(tt.parser, tt.repo); got != tt.want {
@@ -168,6 +177,7 @@ func TestReadSamples(t *testing.T) {
 		{MavenJUnit, "surefire-2.12.4.xml", both(map[string]Status{"OldTest": Passed, "OldTest#old": Passed, "OldTest#old2": Passed})},
 		{MavenJUnit, "surefire-2.22.2.xml", both(sum)},
 		{MavenJUnit, "surefire-3.2.5.xml", both(sum)},
+		{GradleJUnit, "gradle-4.4.1.xml", Structured{"demo.SumTest > adds": Passed, "demo.SumTest > fails": Failed, "demo.SumTest > later": Skipped, "demo.SumTest > assumed": Skipped}},
 		{MochaJSON, "mocha-10.8.json", Structured{"second": Passed, "sum adds 1": Passed, "sum fails": Failed, "sum later": Skipped, "sum pending too": Skipped, `sum hooks "before all" hook for "never runs"`: Failed}},
 	} {
 		text := sample(t, tt.file)
@@ -226,8 +236,8 @@ func TestMochaListener(t *testing.T) {
 }
 
 func FuzzReadStructured(f *testing.F) {
-	kinds := []StructuredKind{JestJSON, VitestJSON, RSpecJSON, PHPUnitJUnit, CargoLog, MavenJUnit, MochaJSON}
-	for i, text := range []string{jestReport, vitestReport, rspecReport, phpunitReport, sample(f, "cargo-1.95.txt"), sample(f, "surefire-2.22.2.xml"), sample(f, "mocha-10.8.json")} {
+	kinds := []StructuredKind{JestJSON, VitestJSON, RSpecJSON, PHPUnitJUnit, CargoLog, MavenJUnit, MochaJSON, GradleJUnit}
+	for i, text := range []string{jestReport, vitestReport, rspecReport, phpunitReport, sample(f, "cargo-1.95.txt"), sample(f, "surefire-2.22.2.xml"), sample(f, "mocha-10.8.json"), sample(f, "gradle-4.4.1.xml")} {
 		f.Add(i, text)
 	}
 	f.Fuzz(func(t *testing.T, i int, text string) {

@@ -12,8 +12,8 @@ import (
 // asked is a command whose report is asked for by arguments.
 type asked struct {
 	names []string
-	// only are words of which the command must have one to run tests; none is any.
-	only []string
+	// only is a word that the command must have to run tests; nil is any.
+	only *regexp.Regexp
 	args func(command, file string) string // "" where the command asks for something that does not go with it
 }
 
@@ -46,7 +46,7 @@ var runners = map[grading.StructuredKind]asked{
 		return "--format json --out " + file
 	}},
 	// Each test program opens its log anew: a pipe keeps what the others wrote.
-	grading.CargoLog: {names: []string{"cargo"}, only: []string{"test", "t"}, args: func(command, file string) string {
+	grading.CargoLog: {names: []string{"cargo"}, only: regexp.MustCompile(`^(?:test|t)$`), args: func(command, file string) string {
 		for _, other := range []string{"--logfile", "--no-run", "--list", "--format", "-Z"} {
 			if strings.Contains(command, other) {
 				return ""
@@ -59,20 +59,30 @@ var runners = map[grading.StructuredKind]asked{
 		return strings.TrimLeft(end+"--logfile /dev/fd/9 9> >(cat >"+file+"; echo "+grading.LogEnd+" >>"+file+")", " ")
 	}},
 	// The folder cannot be chosen, and what is behind the name of each report can.
-	grading.MavenJUnit: {names: []string{"mvn", "mvnd", "mvnw"}, only: []string{"test", "verify", "install", "package", "integration-test", "surefire:test"}, args: func(command, file string) string {
+	grading.MavenJUnit: {names: []string{"mvn", "mvnd", "mvnw"}, only: regexp.MustCompile(`^(?:test|verify|install|package|integration-test|surefire:test)$`), args: func(command, file string) string {
 		if strings.Contains(command, "reportNameSuffix") || strings.Contains(command, "disableXmlReport") {
 			return ""
 		}
 		return "-Dsurefire.reportNameSuffix=" + baseName(file)
 	}},
-	grading.MochaJSON: {names: []string{"mocha", "_mocha"}, args: func(_, file string) string { return "--require " + listenerOf(file) }},
+	// A folder of ours is named in a script of ours.
+	grading.GradleJUnit: {names: []string{"gradle", "gradlew"}, only: gradleTests, args: func(command, file string) string {
+		if words := strings.Fields(command); slices.Contains(words, "-m") || slices.Contains(words, "--dry-run") {
+			return ""
+		}
+		return "--init-script " + companion(file, ".gradle")
+	}},
+	grading.MochaJSON: {names: []string{"mocha", "_mocha"}, args: func(_, file string) string { return "--require " + companion(file, ".cjs") }},
 }
 
 // baseName is a report's name without folder and ending.
 func baseName(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
 
-// listenerOf is the module that writes a report of mocha.
-func listenerOf(file string) string { return strings.TrimSuffix(file, path.Ext(file)) + ".cjs" }
+// companion is a file of ours beside a report, that makes the runner write it.
+func companion(file, ext string) string { return strings.TrimSuffix(file, path.Ext(file)) + ext }
+
+// gradleTests are tasks that run tests, of whatever project.
+var gradleTests = regexp.MustCompile(`^:?(?:[\w.-]+:)*(?:test|check|build|\w+Tests?)$`)
 
 // carriers are commands that run the one behind them, with its arguments.
 var carriers = []string{"npx", "yarn", "pnpm", "bundle", "exec", "xvfb-run", "php", "node", "time", "env", "timeout", "nice"}
@@ -121,7 +131,7 @@ func (r asked) runs(command string) bool {
 	for i, word := range words {
 		switch name := path.Base(word); {
 		case slices.Contains(r.names, name):
-			return len(r.only) == 0 || slices.ContainsFunc(words[i+1:], func(w string) bool { return slices.Contains(r.only, w) })
+			return r.only == nil || slices.ContainsFunc(words[i+1:], r.only.MatchString)
 		case assignment.MatchString(word):
 		case slices.Contains(carriers, word):
 			by = word

@@ -44,6 +44,10 @@ func TestReportArguments(t *testing.T) {
 		{grading.MavenJUnit, "mvn test -Dsurefire.reportNameSuffix=x", ""},
 		{grading.MochaJSON, "(timeout 10s npx mocha -R tap a.js -g 'timeout') | cat", "(timeout 10s npx mocha -R tap a.js -g 'timeout' --require R1.cjs) | cat"},
 		{grading.MochaJSON, `(npx qunit a.js -f "/json|copy/i") | cat`, ""},
+		{grading.GradleJUnit, "./gradlew test --tests a.B -Dtests.seed=3", "./gradlew test --tests a.B -Dtests.seed=3 --init-script R1.gradle"},
+		{grading.GradleJUnit, "gradle compileTestJava && gradle :core:check; gradle integrationTest 2>&1", "gradle compileTestJava && gradle :core:check --init-script R1.gradle; gradle integrationTest --init-script R2.gradle 2>&1"},
+		{grading.GradleJUnit, "gradle --dry-run test", ""},
+		{grading.GradleJUnit, "gradle assemble --tests", ""},
 		{grading.PytestJUnit, "pytest", ""},
 	} {
 		n := 0

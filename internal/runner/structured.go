@@ -44,9 +44,12 @@ func (t *trial) askReport(phase, script string) (env []string, asked string, fil
 		t.structured, t.reports = grading.NoStructured, nil
 		return nil, script, nil
 	}
-	if t.structured == grading.MochaJSON {
-		for _, name := range t.reports {
-			files = append(files, sandbox.File{Path: listenerOf(name), Mode: 0o644, Data: grading.MochaListener(name)})
+	for _, name := range t.reports {
+		switch t.structured {
+		case grading.MochaJSON:
+			files = append(files, sandbox.File{Path: companion(name, ".cjs"), Mode: 0o644, Data: grading.MochaListener(name)})
+		case grading.GradleJUnit:
+			files = append(files, sandbox.File{Path: companion(name, ".gradle"), Mode: 0o644, Data: grading.GradleScript(companion(name, ""))})
 		}
 	}
 	return nil, asked, files
@@ -86,30 +89,36 @@ func (t *trial) collect(ctx context.Context) {
 
 // reportFiles are the files that a report is in.
 func (t *trial) reportFiles(ctx context.Context, name string) []string {
+	var found []string
 	switch t.structured {
 	case grading.CargoLog:
 		t.awaitEnd(ctx, name)
 	case grading.MavenJUnit: // one for each class, in a folder of each module
-		out := &bounded{max: ourOutput}
-		suffix := "-" + baseName(name) + ".xml"
-		_, err := t.box.Exec(ctx, sandbox.Command{
-			Argv:   []string{"find", workDir, "-xdev", "-path", "*-reports/TEST-*" + suffix, "-type", "f"},
-			Output: out, Timeout: changesTimeout,
-		})
-		if err != nil {
-			t.warn("the reports of the test runner cannot be found: %v", err)
-		}
-		var found []string
-		for line := range strings.Lines(out.String()) {
-			if path := strings.TrimSpace(line); strings.HasPrefix(path, workDir+"/") && strings.HasSuffix(path, suffix) && len(found) < maxReports {
-				found = append(found, path)
-			}
-		}
-		if len(found) > 0 {
-			return found
-		}
+		found = t.find(ctx, workDir, "*-reports/TEST-*-"+baseName(name)+".xml")
+	case grading.GradleJUnit: // one for each class, in a folder of each task
+		found = t.find(ctx, companion(name, ""), "*/TEST-*.xml")
+	}
+	if len(found) > 0 {
+		return found
 	}
 	return []string{name}
+}
+
+// find lists the files below a folder whose path is of a pattern.
+func (t *trial) find(ctx context.Context, folder, pattern string) (found []string) {
+	out := &bounded{max: ourOutput}
+	_, err := t.box.Exec(ctx, sandbox.Command{
+		Argv: []string{"find", folder, "-xdev", "-path", pattern, "-type", "f"}, Output: out, Timeout: changesTimeout,
+	})
+	if err != nil {
+		t.warn("the reports of the test runner cannot be found: %v", err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if path := strings.TrimRight(line, "\n"); strings.HasPrefix(path, folder+"/") && strings.HasSuffix(path, ".xml") && len(found) < maxReports {
+			found = append(found, path)
+		}
+	}
+	return found
 }
 
 // awaitEnd waits a while for the last line of what comes through a pipe: the script

@@ -1,0 +1,97 @@
+package grading
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// GradleScript is an initialization script that makes every test task of a build
+// write its JUnit reports below a folder, each into one named after the task's
+// project. It comes last, whatever the build says of reports, and changes nothing
+// where Gradle does not know these names.
+func GradleScript(folder string) []byte {
+	quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(folder)
+	return []byte(`gradle.taskGraph.whenReady { graph ->
+  graph.allTasks.findAll { it instanceof org.gradle.api.tasks.testing.Test }.each { task ->
+    try {
+      def xml = task.reports.junitXml
+      def dir = new File('` + quoted + `' + task.project.projectDir.absolutePath + '/' + task.name)
+      try {
+        xml.required.set(true)
+        xml.outputLocation.set(dir)
+      } catch (MissingPropertyException older) { // than Gradle 6.1
+        xml.enabled = true
+        xml.destination = dir
+      }
+    } catch (Exception e) { }
+  }
+}
+`)
+}
+
+// readGradle reads one of Gradle's reports. Each run of a test is an entry of its
+// own, so that they can be counted: names that parameters make may be alike.
+func readGradle(r io.Reader) (Structured, error) {
+	found, runs := Structured{}, map[string]int{}
+	err := junitCases(r, func(class, name string, status Status) {
+		key := class + " > " + firstLine(name)
+		if runs[key]++; runs[key] > 1 {
+			found[fmt.Sprintf("%s\n%d", key, runs[key])] = status
+			return
+		}
+		found[key] = status
+	})
+	return found, err
+}
+
+// gradlePlain are names of tests that log and report write alike, but for the
+// package. Others are made of what tests and classes are called for people.
+var gradlePlain = regexp.MustCompile(`^[\w.$]+ > \w+(?:\(\))?$`)
+
+// crossGradle compares by name where the report knows the class, and else counts.
+func crossGradle(want Expectation, report Report, cases Structured) []Doubt {
+	byName, classes := gradleNames(cases)
+	var doubts []Doubt
+	told := true
+	for id := range want.passedIn(report) {
+		class, _, _ := strings.Cut(id, " > ")
+		switch got, ok := byName[id]; {
+		case ok && got != Passed:
+			doubts = append(doubts, reportedAs(id, got))
+		case !ok && gradlePlain.MatchString(id) && classes[class]:
+			doubts = append(doubts, unreported(id))
+		case !ok:
+			told = false
+		}
+		if len(doubts) == maxDoubts {
+			break
+		}
+	}
+	if told || len(doubts) > 0 {
+		return doubts
+	}
+	inLog := 0
+	for name, status := range report.Statuses.All() {
+		if status == Passed && strings.Contains(name, " > ") { // tests print lines that end alike
+			inLog++
+		}
+	}
+	return moreThan(cases, inLog)
+}
+
+// gradleNames are the names in a report as logs may have them, with the package and
+// without, and its classes.
+func gradleNames(cases Structured) (Structured, map[string]bool) {
+	byName, classes := Structured{}, map[string]bool{}
+	for key, status := range cases {
+		name, _, _ := strings.Cut(key, "\n")
+		class, test, _ := strings.Cut(name, " > ")
+		for _, c := range []string{class, class[strings.LastIndexByte(class, '.')+1:]} {
+			byName.addRun(c+" > "+test, status)
+			classes[c] = true
+		}
+	}
+	return byName, classes
+}
