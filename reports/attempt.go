@@ -83,6 +83,8 @@ type TrustRecord struct {
 	Doubts []grading.Doubt `json:"doubts,omitempty"`
 	// SecondOpinion is a run with nothing but the patch's source files.
 	SecondOpinion *SecondOpinion `json:"second_opinion,omitempty"`
+	// Report is the kind of report that a second opinion has read.
+	Report string `json:"-"`
 	// Flagged says what a person should look at.
 	Flagged []string `json:"flagged,omitempty"`
 }
@@ -93,6 +95,7 @@ type SecondOpinion struct {
 	Resolved bool     `json:"resolved"`
 	Reason   string   `json:"reason,omitempty"` // why it is not
 	LeftOut  []string `json:"left_out"`         // paths of the patch that were not applied
+	Report   string   `json:"report,omitempty"` // what kind the runner wrote besides its log, and was held against it
 	Seconds  float64  `json:"seconds"`
 }
 

@@ -177,6 +177,7 @@ func (t *trial) start(ctx context.Context) (sandbox.Sandbox, error) {
 // its outcome. What is ours only needs no worker, as starting the sandbox does not.
 func (t *trial) work(ctx context.Context, apply, restore *script, cutOff func() error) (done bool, err error) {
 	t.watch(ctx)
+	t.lookForHarness(ctx)
 	first, last, err := t.ours(apply, restore)
 	if err != nil {
 		return false, err

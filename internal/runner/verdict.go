@@ -52,6 +52,7 @@ func (t *trial) grade(ctx context.Context) error {
 		return err
 	}
 	if t.structured != grading.NoStructured {
+		t.a.Trust.Report = string(t.structured)
 		t.a.Trust.Doubts = append(t.a.Trust.Doubts, grading.CrossCheckStructured(t.structured, want, verdict, t.cases)...)
 	}
 	t.doubt()

@@ -60,6 +60,11 @@ func (r *Runner) secondOpinion(ctx context.Context, rd ready, a *reports.Attempt
 		return stop
 	}
 	a.Trust.Doubts = append(a.Trust.Doubts, again.Trust.Doubts...)
+	for _, w := range again.Warnings {
+		if !slices.Contains(a.Warnings, w) {
+			a.Warnings = append(a.Warnings, "second opinion: "+w)
+		}
+	}
 	for _, f := range again.Trust.Flagged {
 		if !slices.Contains(a.Trust.Flagged, f) {
 			a.Trust.Flagged = append(a.Trust.Flagged, f)
@@ -68,7 +73,8 @@ func (r *Runner) secondOpinion(ctx context.Context, rd ready, a *reports.Attempt
 	if again.Outcome == grading.Inconsistent {
 		a.Outcome, a.Reason = again.Outcome, again.Reason
 	}
-	opinion.Resolved, opinion.Reason, opinion.Seconds = again.Outcome == grading.Resolved, again.Reason, time.Since(began).Seconds()-again.WaitedSeconds
+	opinion.Resolved, opinion.Reason, opinion.Report = again.Outcome == grading.Resolved, again.Reason, again.Trust.Report
+	opinion.Seconds = time.Since(began).Seconds() - again.WaitedSeconds
 	judge(a, screened)
 	return stop
 }
