@@ -175,6 +175,9 @@ func CrossCheckStructured(kind StructuredKind, want Expectation, report Report, 
 		if !ok {
 			continue
 		}
+		if kind == KarmaJSON {
+			name = cases.titleIn(id)
+		}
 		switch got, ok := cases[name]; {
 		case !ok:
 			doubts = append(doubts, unreported(id))

@@ -22,6 +22,8 @@ const (
 	CargoLog     StructuredKind = "cargo-log"    // libtest's --logfile
 	MavenJUnit   StructuredKind = "maven-junit"  // surefire's reports under a name of ours
 	GradleJUnit  StructuredKind = "gradle-junit" // JUnit XML in a folder of ours
+	AntJUnit     StructuredKind = "ant-junit"    // a formatter more for <junit>
+	KarmaJSON    StructuredKind = "karma-json"   // of a listener of ours, too
 	MochaJSON    StructuredKind = "mocha-json"   // of a listener of ours
 )
 
@@ -49,6 +51,10 @@ func StructuredOf(parser, repo string) StructuredKind {
 		return CargoLog
 	case "parse_log_maven":
 		return MavenJUnit
+	case "parse_log_karma":
+		return KarmaJSON
+	case "parse_log_ant":
+		return AntJUnit
 	case "parse_log_gradle_custom":
 		return GradleJUnit
 	case "parse_log_tap":
@@ -60,7 +66,7 @@ func StructuredOf(parser, repo string) StructuredKind {
 // Format is the form a report is written in, as the ending of its name.
 func (k StructuredKind) Format() string {
 	switch k {
-	case PytestJUnit, PHPUnitJUnit, MavenJUnit, GradleJUnit:
+	case PytestJUnit, PHPUnitJUnit, MavenJUnit, GradleJUnit, AntJUnit:
 		return "xml"
 	case CargoLog:
 		return "txt"
@@ -71,7 +77,7 @@ func (k StructuredKind) Format() string {
 // ReadStructured reads a report of a kind that is a file of its own.
 func ReadStructured(kind StructuredKind, r io.Reader) (Structured, error) {
 	switch kind {
-	case PytestJUnit, PHPUnitJUnit:
+	case PytestJUnit, PHPUnitJUnit, AntJUnit:
 		return ReadJUnit(r)
 	case JestJSON, VitestJSON:
 		return readJest(kind, r)
@@ -84,7 +90,9 @@ func ReadStructured(kind StructuredKind, r io.Reader) (Structured, error) {
 	case GradleJUnit:
 		return readGradle(r)
 	case MochaJSON:
-		return readMocha(r)
+		return readTitles(r, mochaName)
+	case KarmaJSON:
+		return readTitles(r, firstLine)
 	}
 	return nil, fmt.Errorf("no report %q is known", kind)
 }
@@ -206,6 +214,8 @@ func structuredName(kind StructuredKind, id string) (string, bool) {
 		return mochaName(id), !strings.Contains(id, " # ")
 	case MavenJUnit: // one pattern may be many tests
 		return id, !strings.ContainsAny(id, "*?,+!%[")
+	case AntJUnit:
+		return antName(id)
 	}
 	return id, true
 }

@@ -102,6 +102,12 @@ func TestCrossCheckKinds(t *testing.T) {
 		{GradleJUnit, "parse_log_gradle_custom", gradleParameters, "Sums > adds(int) > [1] 1 PASSED\nSums > takes(int) > [1] 1 PASSED\n    done > well PASSED\n", []string{"Sums > adds(int) > [1] 1"},
 			[]string{"3 tests have passed in the log, 2 in the runner's report"}},
 		{GradleJUnit, "parse_log_gradle_custom", gradleParameters, "Sums > adds(int) > [1] 1 PASSED\nSums > takes(int) > [1] 1 PASSED\nall PASSED\n", []string{"Sums > adds(int) > [1] 1", "Sums > takes(int) > [1] 1"}, nil},
+		{AntJUnit, "parse_log_ant", sample(t, "ant-1.10.13.xml"), "    [junit] [PASS] adds(demo.SumTest)\n", []string{"adds(demo.SumTest)"}, nil},
+		{AntJUnit, "parse_log_ant", sample(t, "ant-1.10.13.xml"), "    [junit] [PASS] fails(demo.SumTest)\n    [junit] [PASS] new(demo.SumTest)\n", []string{"fails(demo.SumTest)", "new(demo.SumTest)"},
+			[]string{"fails(demo.SumTest) passed in the log and is FAILED in the runner's report", "new(demo.SumTest) passed in the log and is not in the runner's report"}},
+		{KarmaJSON, "parse_log_karma", sample(t, "karma-6.4.4.json"), "Starting browser jsdom\n  sum\n    ✔ adds\n    in\n      ✔ deep > er\n", []string{"sum > adds", "sum > in > deep > er"}, nil},
+		{KarmaJSON, "parse_log_karma", sample(t, "karma-6.4.4.json"), "Starting browser jsdom\n  sum\n    ✔ fails\n    ✔ forged\n", []string{"sum > fails", "sum > forged"},
+			[]string{"sum > fails passed in the log and is FAILED in the runner's report", "sum > forged passed in the log and is not in the runner's report"}},
 		{MochaJSON, "parse_log_tap", sample(t, "mocha-10.8.json"), "ok 1 second\nok 2 sum adds 1\nok 4 sum later # SKIP -\n", []string{"second", "sum adds 1", "sum later # SKIP -"}, nil},
 		{MochaJSON, "parse_log_tap", sample(t, "mocha-10.8.json"), "ok 1 sum fails\nok 2 forged\n", []string{"sum fails", "forged"},
 			[]string{"sum fails passed in the log and is FAILED in the runner's report", "forged passed in the log and is not in the runner's report"}},
@@ -136,6 +142,8 @@ func TestStructuredOf(t *testing.T) {
 		{"parse_log_phpunit", "a/b", PHPUnitJUnit},
 		{"parse_log_cargo", "a/b", CargoLog},
 		{"parse_log_maven", "a/b", MavenJUnit},
+		{"parse_log_ant", "a/b", AntJUnit},
+		{"parse_log_karma", "a/b", KarmaJSON},
 		{"parse_log_tap", "a/b", MochaJSON},
 		{"parse_log_gradle_custom", "a/b", GradleJUnit},
 		{"parse_log_jest_json", "a/b", NoStructured}, // its command prints the report itself
@@ -178,6 +186,8 @@ func TestReadSamples(t *testing.T) {
 		{MavenJUnit, "surefire-2.22.2.xml", both(sum)},
 		{MavenJUnit, "surefire-3.2.5.xml", both(sum)},
 		{GradleJUnit, "gradle-4.4.1.xml", Structured{"demo.SumTest > adds": Passed, "demo.SumTest > fails": Failed, "demo.SumTest > later": Skipped, "demo.SumTest > assumed": Skipped}},
+		{AntJUnit, "ant-1.10.13.xml", Structured{"demo.SumTest::adds": Passed, "demo.SumTest::fails": Failed, "demo.SumTest::later": Skipped}},
+		{KarmaJSON, "karma-6.4.4.json", Structured{"adds": Passed, "fails": Failed, "later": Skipped, "deep > er": Passed}},
 		{MochaJSON, "mocha-10.8.json", Structured{"second": Passed, "sum adds 1": Passed, "sum fails": Failed, "sum later": Skipped, "sum pending too": Skipped, `sum hooks "before all" hook for "never runs"`: Failed}},
 	} {
 		text := sample(t, tt.file)
@@ -235,9 +245,45 @@ func TestMochaListener(t *testing.T) {
 	}
 }
 
+// TestKarmaListener lets karma's events be told in a process that loaded the module.
+func TestKarmaListener(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	report := filepath.Join(dir, "report.json")
+	if err := os.WriteFile(filepath.Join(dir, "listener.cjs"), KarmaListener(report), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(script string) (Structured, error) {
+		c := exec.Command(node, "-e", "const server = new (require('events'))(), spec = r => server.emit('spec_complete', {}, r);"+script)
+		c.Env = append(os.Environ(), "NODE_OPTIONS=--require "+filepath.Join(dir, "listener.cjs"))
+		if out, err := c.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		text, err := os.ReadFile(report)
+		if err != nil {
+			return nil, err
+		}
+		return ReadStructured(KarmaJSON, strings.NewReader(string(text)))
+	}
+	if _, err := run(`server.on('x', process.exit); server.emit('run_complete'); server.emit('x', 0)`); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a process without tests writes: %v", err)
+	}
+	const specs = `spec({ description: 'a', success: true }); spec({ description: 'b' }); spec({ description: 'c', success: true, skipped: true });`
+	got, err := run(specs + `server.emit('run_complete')`)
+	if diff := cmp.Diff(Structured{"a": Passed, "b": Failed, "c": Skipped}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if got, err := run(specs); err == nil || len(got) > 0 {
+		t.Errorf("karma has not come to its end: %v", got)
+	}
+}
+
 func FuzzReadStructured(f *testing.F) {
-	kinds := []StructuredKind{JestJSON, VitestJSON, RSpecJSON, PHPUnitJUnit, CargoLog, MavenJUnit, MochaJSON, GradleJUnit}
-	for i, text := range []string{jestReport, vitestReport, rspecReport, phpunitReport, sample(f, "cargo-1.95.txt"), sample(f, "surefire-2.22.2.xml"), sample(f, "mocha-10.8.json"), sample(f, "gradle-4.4.1.xml")} {
+	kinds := []StructuredKind{JestJSON, VitestJSON, RSpecJSON, PHPUnitJUnit, CargoLog, MavenJUnit, MochaJSON, GradleJUnit, KarmaJSON}
+	for i, text := range []string{jestReport, vitestReport, rspecReport, phpunitReport, sample(f, "cargo-1.95.txt"), sample(f, "surefire-2.22.2.xml"), sample(f, "mocha-10.8.json"), sample(f, "gradle-4.4.1.xml"), sample(f, "karma-6.4.4.json")} {
 		f.Add(i, text)
 	}
 	f.Fuzz(func(t *testing.T, i int, text string) {

@@ -101,24 +101,58 @@ for (const name of Object.keys(require.cache)) {
 `)
 }
 
-// readMocha reads what MochaListener writes. As with jest, the titles in a log can be
+// KarmaListener is a module that Node is told to load first. It notes what karma's
+// server hears of each test from a browser, whatever reporters make the log, in the
+// form of MochaListener's; in processes that are not karma's nobody says such things.
+func KarmaListener(file string) []byte {
+	name, err := json.Marshal(file)
+	if err != nil {
+		name = []byte(`""`) // cannot be: it is text
+	}
+	return []byte(`const of = require('events').EventEmitter.prototype, write = require('fs').writeFileSync, text = JSON.stringify, emit = of.emit, tests = [];
+const save = end => write(` + string(name) + `, text({ tests, end }));
+of.emit = function (event, browser, result) {
+  try {
+    if (event === 'spec_complete' && result && result.description) {
+      if (!tests.length) save(false);
+      tests.push([result.description, result.skipped ? 'skipped' : result.success ? 'passed' : 'failed']);
+    } else if (event === 'run_complete' && tests.length) save(true);
+  } catch (e) { }
+  return emit.apply(this, arguments);
+};
+`)
+}
+
+// readTitles reads what our listeners write. As with jest, the titles in a log can be
 // those of several tests.
-func readMocha(r io.Reader) (Structured, error) {
+func readTitles(r io.Reader, name func(string) string) (Structured, error) {
 	var in struct {
 		Tests [][2]string
 		End   bool
 	}
 	if err := json.NewDecoder(r).Decode(&in); err != nil {
-		return nil, fmt.Errorf("not a report of mocha: %w", err)
+		return nil, fmt.Errorf("not a report of mocha or karma: %w", err)
 	}
 	found := Structured{}
 	for _, c := range in.Tests {
-		found.addBest(mochaName(c[0]), jestStatus(c[1]))
+		found.addBest(name(c[0]), jestStatus(c[1]))
 	}
 	if !in.End {
-		return found, errors.New("the report ends before mocha's end")
+		return found, errors.New("the report ends before the runner's end")
 	}
 	return found, nil
+}
+
+// titleIn is the test of a report that an id of karma's ends with: what stands before
+// it are suites, which its log does not tell apart. An id that ends with none is
+// returned as it is.
+func (s Structured) titleIn(id string) string {
+	for rest, more := id, true; more; _, rest, more = strings.Cut(rest, " > ") {
+		if _, ok := s[rest]; ok {
+			return rest
+		}
+	}
+	return id
 }
 
 // mochaName is a title as TAP has it: without signs that mean something there.

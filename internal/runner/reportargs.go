@@ -72,6 +72,15 @@ var runners = map[grading.StructuredKind]asked{
 		}
 		return "--init-script " + companion(file, ".gradle")
 	}},
+	// A build file of ours stands before the project's.
+	grading.AntJUnit: {names: []string{"ant"}, only: antTests, args: func(command, file string) string {
+		for _, other := range []string{"-f", "-file", "-buildfile", "-s", "-find", "-p", "-projecthelp"} {
+			if slices.Contains(strings.Fields(command), other) {
+				return ""
+			}
+		}
+		return "-f " + companion(file, ".ant")
+	}},
 	grading.MochaJSON: {names: []string{"mocha", "_mocha"}, args: func(_, file string) string { return "--require " + companion(file, ".cjs") }},
 }
 
@@ -83,6 +92,9 @@ func companion(file, ext string) string { return strings.TrimSuffix(file, path.E
 
 // gradleTests are tasks that run tests, of whatever project.
 var gradleTests = regexp.MustCompile(`^:?(?:[\w.-]+:)*(?:test|check|build|\w+Tests?)$`)
+
+// antTests are targets that may run tests.
+var antTests = regexp.MustCompile(`^[\w.:]*(?i:test|check)[\w.:-]*$`)
 
 // carriers are commands that run the one behind them, with its arguments.
 var carriers = []string{"npx", "yarn", "pnpm", "bundle", "exec", "xvfb-run", "php", "node", "time", "env", "timeout", "nice"}

@@ -48,6 +48,9 @@ func TestReportArguments(t *testing.T) {
 		{grading.GradleJUnit, "gradle compileTestJava && gradle :core:check; gradle integrationTest 2>&1", "gradle compileTestJava && gradle :core:check --init-script R1.gradle; gradle integrationTest --init-script R2.gradle 2>&1"},
 		{grading.GradleJUnit, "gradle --dry-run test", ""},
 		{grading.GradleJUnit, "gradle assemble --tests", ""},
+		{grading.AntJUnit, "ant test.compile && ant -q test.instance 2>&1", "ant test.compile -f R1.ant && ant -q test.instance -f R2.ant 2>&1"},
+		{grading.AntJUnit, "ant dist", ""},
+		{grading.AntJUnit, "ant -f other.xml test", ""},
 		{grading.PytestJUnit, "pytest", ""},
 	} {
 		n := 0

@@ -35,6 +35,10 @@ func (t *trial) askReport(phase, script string) (env []string, asked string, fil
 		return []string{t.added("PYTEST_ADDOPTS", "-o junit_family=xunit1 --junitxml="+t.newReport())}, script, nil
 	case grading.GoJSON:
 		return []string{t.added("GOFLAGS", "-json")}, script, nil
+	case grading.KarmaJSON: // it has no option that adds a reporter to those of its configuration
+		name := t.newReport()
+		listener := sandbox.File{Path: companion(name, ".cjs"), Mode: 0o644, Data: grading.KarmaListener(name)}
+		return []string{t.added("NODE_OPTIONS", "--require "+listener.Path)}, script, []sandbox.File{listener}
 	}
 	ok := false
 	if phase == "test" {
@@ -50,6 +54,8 @@ func (t *trial) askReport(phase, script string) (env []string, asked string, fil
 			files = append(files, sandbox.File{Path: companion(name, ".cjs"), Mode: 0o644, Data: grading.MochaListener(name)})
 		case grading.GradleJUnit:
 			files = append(files, sandbox.File{Path: companion(name, ".gradle"), Mode: 0o644, Data: grading.GradleScript(companion(name, ""))})
+		case grading.AntJUnit:
+			files = append(files, sandbox.File{Path: companion(name, ".ant"), Mode: 0o644, Data: []byte(strings.ReplaceAll(t.antBuild, antEnding, "."+baseName(name)+".xml"))})
 		}
 	}
 	return nil, asked, files
@@ -79,10 +85,15 @@ func (t *trial) collect(ctx context.Context) {
 		}
 	default:
 		t.cases = grading.Structured{}
+		any := false
 		for _, name := range t.reports {
 			for _, path := range t.reportFiles(ctx, name) {
-				t.readReport(ctx, path)
+				any = t.readReport(ctx, path) || any
 			}
+		}
+		if !any {
+			t.structured = grading.NoStructured
+			t.a.Trust.Flagged = append(t.a.Trust.Flagged, "asked for a report besides its log, the test runner wrote none")
 		}
 	}
 }
@@ -97,6 +108,8 @@ func (t *trial) reportFiles(ctx context.Context, name string) []string {
 		found = t.find(ctx, workDir, "*-reports/TEST-*-"+baseName(name)+".xml")
 	case grading.GradleJUnit: // one for each class, in a folder of each task
 		found = t.find(ctx, companion(name, ""), "*/TEST-*.xml")
+	case grading.AntJUnit: // one for each class, wherever the build wants its own
+		found = t.find(ctx, workDir, "*/TEST-*."+baseName(name)+".xml")
 	}
 	if len(found) > 0 {
 		return found
@@ -137,12 +150,11 @@ func (t *trial) awaitEnd(ctx context.Context, name string) {
 	}
 }
 
-func (t *trial) readReport(ctx context.Context, name string) {
+// readReport reads one file; false means that there is none.
+func (t *trial) readReport(ctx context.Context, name string) bool {
 	data, err := t.box.Read(ctx, name, maxReport)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.structured = grading.NoStructured
-		t.a.Trust.Flagged = append(t.a.Trust.Flagged, "asked for a report besides its log, the test runner wrote none")
-		return
+		return false
 	}
 	var cases grading.Structured
 	if err == nil {
@@ -152,6 +164,7 @@ func (t *trial) readReport(ctx context.Context, name string) {
 		t.warn("the report of the test runner cannot be read: %v", err)
 	}
 	t.cases.Merge(cases)
+	return true
 }
 
 // output opens what the tests printed, as text.

@@ -60,6 +60,7 @@ type trial struct {
 	structured grading.StructuredKind // the report asked for besides the log
 	reports    []string               // where the runner writes it
 	cases      grading.Structured     // what it says
+	antBuild   string                 // the build file that asks ant for it
 }
 
 // run fills in the attempt's record. A nil error means that it has an outcome.
@@ -177,7 +178,7 @@ func (t *trial) start(ctx context.Context) (sandbox.Sandbox, error) {
 // its outcome. What is ours only needs no worker, as starting the sandbox does not.
 func (t *trial) work(ctx context.Context, apply, restore *script, cutOff func() error) (done bool, err error) {
 	t.watch(ctx)
-	t.lookForHarness(ctx)
+	t.beforeReport(ctx)
 	first, last, err := t.ours(apply, restore)
 	if err != nil {
 		return false, err
