@@ -99,6 +99,8 @@ func TestCrossCheckKinds(t *testing.T) {
 		{GradleJUnit, "parse_log_gradle_custom", sample(t, "gradle-4.4.1.xml"), "demo.SumTest > fails PASSED\nSumTest > later PASSED\ndemo.SumTest > forged PASSED\n", []string{"demo.SumTest > fails", "SumTest > later", "demo.SumTest > forged"},
 			[]string{"demo.SumTest > fails passed in the log and is FAILED in the runner's report", "SumTest > later passed in the log and is SKIPPED in the runner's report",
 				"demo.SumTest > forged passed in the log and is not in the runner's report"}},
+		{GradleJUnit, "parse_log_gradle_custom", "<testsuite/>", "demo.SumTest > adds PASSED\n", []string{"demo.SumTest > adds"},
+			[]string{"1 tests have passed in the log, 0 in the runner's report"}},
 		{GradleJUnit, "parse_log_gradle_custom", gradleParameters, "Sums > adds(int) > [1] 1 PASSED\nSums > takes(int) > [1] 1 PASSED\n    done > well PASSED\n", []string{"Sums > adds(int) > [1] 1"},
 			[]string{"3 tests have passed in the log, 2 in the runner's report"}},
 		{GradleJUnit, "parse_log_gradle_custom", gradleParameters, "Sums > adds(int) > [1] 1 PASSED\nSums > takes(int) > [1] 1 PASSED\nall PASSED\n", []string{"Sums > adds(int) > [1] 1", "Sums > takes(int) > [1] 1"}, nil},
