@@ -75,8 +75,23 @@ func TestRunnerReports(t *testing.T) {
 		}
 		for _, a := range attempts {
 			if row, ok := rows[a.InstanceID]; ok && a.Outcome != grading.NotRun {
-				t.Run(row.name+"/"+model, func(t *testing.T) { row.check(t, model, a) })
+				t.Run(row.name+"/"+model, func(t *testing.T) {
+					defer logs(t, filepath.Join(dir, "logs/run_evaluation/tools", model, a.InstanceID))
+					row.check(t, model, a)
+				})
 			}
+		}
+	}
+}
+
+// logs shows what the tests of a failed attempt printed.
+func logs(t *testing.T, dir string) {
+	if !t.Failed() {
+		return
+	}
+	for _, name := range []string{"test_output.txt", "second_opinion_output.txt"} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+			t.Logf("%s:\n%s", name, text[max(0, len(text)-4096):])
 		}
 	}
 }
