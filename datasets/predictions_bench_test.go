@@ -64,7 +64,7 @@ func TestPredictionsNeedNoMemoryForPatches(t *testing.T) {
 		if heap > lines*perLine {
 			t.Errorf("patches of %d bytes: %d bytes of memory a line, want at most %d", patch, heap/lines, perLine)
 		}
-		if n := len(sets[0].Predictions); n != lines {
+		if n := sets[0].Predictions.Len(); n != lines {
 			t.Errorf("%d predictions of %d lines", n, lines)
 		}
 	}
@@ -101,7 +101,7 @@ func BenchmarkPredictions(b *testing.B) {
 					}
 					return sets
 				})
-				if n := len(sets[0].Predictions); n != lines {
+				if n := sets[0].Predictions.Len(); n != lines {
 					b.Fatalf("%d predictions of %d lines", n, lines)
 				}
 				b.ReportMetric(float64(heap)/float64(lines), "B/line")

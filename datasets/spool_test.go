@@ -23,8 +23,10 @@ func loadSpooled(t *testing.T, path string, opts PredictionOptions) ([]Predictio
 	}
 	texts := map[string]string{}
 	for _, s := range sets {
-		for i := range s.Predictions {
-			p := &s.Predictions[i]
+		for p, err := range s.Predictions.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
 			text, err := p.Text()
 			if err != nil {
 				t.Fatal(err)
@@ -74,7 +76,7 @@ func TestSpoolShapes(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		for _, p := range sets[0].Predictions {
+		for _, p := range listed(&sets[0].Predictions) {
 			if p.Patch != nil && *p.Patch != "" {
 				t.Errorf("%s: %s is in memory", name, p.InstanceID)
 			}
@@ -97,8 +99,8 @@ func TestSpoolOptions(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	sets, got := loadSpooled(t, path, PredictionOptions{Attempts: 2, AcceptAliases: true, Selected: func(string) bool { return false }})
-	if len(got) != 0 || len(sets[0].Predictions) != 2 {
-		t.Errorf("%d predictions, %q", len(sets[0].Predictions), got)
+	if len(got) != 0 || sets[0].Predictions.Len() != 2 {
+		t.Errorf("%d predictions, %q", sets[0].Predictions.Len(), got)
 	}
 }
 
@@ -126,7 +128,11 @@ func TestSpoolFileChanged(t *testing.T) {
 			if err := c.change(path); err != nil {
 				t.Skip(err)
 			}
-			text, err := sets[0].Predictions[0].Text()
+			p, err := sets[0].Predictions.At(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := p.Text()
 			switch {
 			case c.want == "" && (err != nil || *text != "diff 1"):
 				t.Errorf("%v, %v", text, err)
@@ -150,11 +156,18 @@ func TestSpoolLeavesNothing(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left are %v (%v)", left, err)
 	}
+	p, err := sets[0].Predictions.At(0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := sets[0].Predictions[0].Text(); err == nil {
+	if _, err := p.Text(); err == nil {
 		t.Error("a patch is read from a spool that is closed")
+	}
+	if _, err := sets[0].Predictions.At(0); err == nil || !strings.Contains(err.Error(), "prediction 1 of model m") {
+		t.Errorf("a prediction is read from a spool that is closed: %v", err)
 	}
 	_, _, err = LoadPredictions(path, calcDataset(), PredictionOptions{Spool: NewSpool(path)})
 	if err == nil || !strings.Contains(err.Error(), "keep the patches on disk") {
@@ -207,7 +220,7 @@ func TestManyWarnings(t *testing.T) {
 	const n = maxProblems + 5
 	path := write(t, filepath.Join(t.TempDir(), "a.jsonl"), bytes.Repeat([]byte(`{"instance_id":"own__calc-1","model_name_or_path":"m","model_patch":""}`+"\n"), n))
 	sets, problems, err := LoadPredictions(path, calcDataset(), PredictionOptions{Attempts: n})
-	if err != nil || len(sets) != 1 || len(sets[0].Predictions) != n {
+	if err != nil || len(sets) != 1 || sets[0].Predictions.Len() != n {
 		t.Fatalf("%d sets, %v", len(sets), err)
 	}
 	if last := problems[len(problems)-1].String(); len(problems) != maxWarned+1 || !strings.Contains(last, "40005 more warnings") {
