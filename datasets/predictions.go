@@ -35,10 +35,7 @@ type PredictionOptions struct {
 	Attempts int
 	// Selected says whose patches are wanted; of the others no more is kept than
 	// that they are there. Nil wants all.
-	Selected func(instanceID string) bool
-	// Read is told how many predictions there are so far, each time there is one more,
-	// selected or not; nil is nobody.
-	Read          func(soFar int)
+	Selected      func(instanceID string) bool
 	AcceptAliases bool // take keys such as "model" and "patch" for the right ones, with a warning
 	// Spool keeps the predictions out of memory, and has to stay open as long as they
 	// are asked for; without it they are in memory.
@@ -103,7 +100,6 @@ type predictionReader struct {
 	last     map[[2]string]latest // by model and instance
 	near     *suggester
 	warned   int
-	read     int
 	stop     error // what keeps predictions from being put aside
 }
 
@@ -307,9 +303,6 @@ func (r *predictionReader) unknown(p Prediction) {
 
 // wanted is the prediction without a patch that nobody will ask for.
 func (r *predictionReader) wanted(p Prediction) Prediction {
-	if r.read++; r.opts.Read != nil {
-		r.opts.Read(r.read)
-	}
 	if r.opts.Selected != nil && !r.opts.Selected(p.InstanceID) {
 		p.Patch = nil
 	}

@@ -202,19 +202,6 @@ func TestSpoolUnnamed(t *testing.T) {
 	}
 }
 
-// What is read is told of, one by one, whether it is selected or not.
-func TestReadHook(t *testing.T) {
-	path := write(t, filepath.Join(t.TempDir(), "a.jsonl"), []byte(`{"instance_id":"own__calc-1","model_name_or_path":"m","model_patch":"a"}`+"\n"+
-		`{"instance_id":"own__calc-2","model_name_or_path":"m","model_patch":"b"}`))
-	var told []int
-	_, _, err := LoadPredictions(path, calcDataset(), PredictionOptions{
-		Read: func(n int) { told = append(told, n) }, Selected: func(id string) bool { return id == "own__calc-2" },
-	})
-	if err != nil || !cmp.Equal(told, []int{1, 2}) {
-		t.Errorf("told %v, %v", told, err)
-	}
-}
-
 // Warnings of one kind do not keep a large file from being read.
 func TestManyWarnings(t *testing.T) {
 	const n = maxProblems + 5

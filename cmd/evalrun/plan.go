@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,9 +64,13 @@ func (c *planCmd) Run(e *env) error {
 		return err
 	}
 	c.shareOut(&j.limits.Sandbox, eng.Info.CPUs)
+	jobs, err := newPlan(j.selected, j.sets, provider.Recipes, c.Attempts)
+	if err != nil {
+		return err
+	}
 	p := prediction{
 		workers: c.Workers, builders: c.Builders, limits: j.limits, capacity: capacity(eng.Info, c.Workers),
-		jobs: newPlan(j.selected, j.sets, provider.Recipes, c.Attempts).jobs, earlier: c.finished(e, c.layout(j)), durations: durations, images: made,
+		jobs: jobs, earlier: c.finished(e, c.layout(j)), durations: durations, images: made,
 	}
 	c.whole(provider.Recipes)
 	if !c.NoCache {
@@ -78,7 +83,10 @@ func (c *planCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	doc := p.document(missing)
+	doc, err := p.document(missing)
+	if err != nil {
+		return err
+	}
 	doc.Engine = eng.String()
 	if c.JSON {
 		enc := json.NewEncoder(e.stdout)
@@ -99,7 +107,7 @@ func (c *runCmd) finished(e *env, layout reports.Layout) map[reports.AttemptID]g
 }
 
 // sharing says whose result an attempt would take, where it would not be made.
-type sharing int
+type sharing uint8
 
 const (
 	madeAnew    sharing = iota
@@ -114,29 +122,33 @@ type imagesThere interface {
 
 // sharedWork finds for each job whether it would take another one's result. Where an
 // image is still to come, its digest is not known, and nor is what was run in it.
-func sharedWork(ctx context.Context, jobs []runner.Job, images imagesThere, r *runner.Runner, verdicts *cache.Store) ([]sharing, error) {
-	shared := make([]sharing, len(jobs))
+func sharedWork(ctx context.Context, jobs runner.Jobs, images imagesThere, r *runner.Runner, verdicts *cache.Store) ([]sharing, error) {
+	shared := make([]sharing, jobs.Len())
 	type work struct {
-		instance   *datasets.Instance
 		patch      string
 		repetition int
 	}
-	seen := map[work]bool{}
+	seen := map[work]bool{} // of one instance, whose jobs stand in a row
 	var inst *datasets.Instance
 	var img runner.Image
 	var there bool
-	for i, j := range jobs {
-		if j.Prediction.Empty() {
+	for i := range shared {
+		if jobs.Empty(i) {
 			continue
 		}
-		if j.Instance != inst {
+		if jobs.Instance(i) != inst {
+			inst = jobs.Instance(i)
+			clear(seen)
 			var err error
-			if img, there, err = images.There(ctx, j.Instance); err != nil {
+			if img, there, err = images.There(ctx, inst); err != nil {
 				return nil, err
 			}
-			inst = j.Instance
 		}
-		w := work{j.Instance, j.Prediction.SHA256(), j.Repetition}
+		j, err := jobs.Job(i)
+		if err != nil {
+			return nil, err
+		}
+		w := work{j.Prediction.SHA256(), j.Repetition}
 		switch {
 		case there && ledger.Has(verdicts, r.RunKey(j, img)):
 			shared[i] = ofOtherRun
@@ -179,7 +191,7 @@ type prediction struct {
 	builders  int
 	limits    runner.Limits
 	capacity  schedule.Resources
-	jobs      []runner.Job
+	jobs      runner.Jobs
 	earlier   map[reports.AttemptID]grading.Outcome
 	shared    []sharing // by job; nil is none
 	durations *schedule.History
@@ -190,10 +202,10 @@ type prediction struct {
 func (p *prediction) wanted() []*datasets.Instance {
 	var list []*datasets.Instance
 	seen := map[*datasets.Instance]bool{}
-	for _, j := range p.jobs {
-		if !j.Prediction.Empty() && !seen[j.Instance] {
-			seen[j.Instance] = true
-			list = append(list, j.Instance)
+	for i := range p.jobs.Len() {
+		if inst := p.jobs.Instance(i); !p.jobs.Empty(i) && !seen[inst] {
+			seen[inst] = true
+			list = append(list, inst)
 		}
 	}
 	return list
@@ -306,60 +318,97 @@ func rangeOf(r schedule.Range) planRange {
 }
 
 // document predicts.
-func (p *prediction) document(missing imagesMissing) planDocument {
+func (p *prediction) document(missing imagesMissing) (planDocument, error) {
 	doc := planDocument{
-		SchemaVersion: 1, Attempts: len(p.jobs), Known: map[string]int{}, Workers: p.workers.most(), Auto: p.workers == autoWorkers, Images: missing,
+		SchemaVersion: 1, Attempts: p.jobs.Len(), Known: map[string]int{}, Workers: p.workers.most(), Auto: p.workers == autoWorkers, Images: missing,
 	}
-	r := runner.New(runner.Options{History: p.durations, Limits: p.limits})
-	seen := map[string]bool{}
-	var estimates []schedule.Estimate
-	for i, j := range p.jobs {
-		if !seen[j.Instance.ID] {
-			seen[j.Instance.ID] = true
-			doc.Instances++
-		}
-		old, ok := p.earlier[j.ID()]
-		switch {
-		case j.Prediction.Empty():
-			doc.Empty++
-		case ok && old.Evaluated():
-			doc.Reused++
-		case p.shared != nil && p.shared[i] == ofOtherRun:
-			doc.OtherRuns++
-		case p.shared != nil && p.shared[i] == ofSamePatch:
-			doc.SamePatch++
-		default:
-			e := r.Estimate(j)
-			estimates = append(estimates, e)
-			doc.Known[e.Level.String()]++
-			doc.CPUSeconds += e.Seconds * e.Needs.CPUs
-		}
+	batches, err := p.batches(&doc)
+	if err != nil {
+		return doc, err
 	}
-	workers := p.atOnce(estimates)
+	workers := p.atOnce(batches)
 	doc.Workers = workers
-	doc.Time.Tests = rangeOf(schedule.Predict(estimates, orderOf(estimates, workers), workers))
+	doc.Time.Tests = rangeOf(schedule.Predict(batches, orderOf(batches, workers), workers))
 	doc.Time.Total = doc.Time.Tests
-	doc.Memory, doc.Disk = p.room(estimates, workers)
+	doc.Memory, doc.Disk = p.room(batches, workers)
 	p.predictImages(&doc, missing)
-	return doc
+	return doc, nil
 }
 
-func orderOf(estimates []schedule.Estimate, workers int) []int {
-	tasks := make([]schedule.Task, len(estimates))
-	for i, e := range estimates {
-		tasks[i].Seconds = e.Seconds
+// batches are what is expected of the attempts that will be made, by instance; the others
+// are counted.
+func (p *prediction) batches(doc *planDocument) ([]schedule.Batch, error) {
+	r := runner.New(runner.Options{History: p.durations, Limits: p.limits})
+	var batches []schedule.Batch
+	var inst, of *datasets.Instance // of the last job, and of the last batch
+	for i := range p.jobs.Len() {
+		if at := p.jobs.Instance(i); at != inst {
+			inst = at
+			doc.Instances++
+		}
+		if p.jobs.Empty(i) {
+			doc.Empty++
+			continue
+		}
+		switch done, err := p.done(i); {
+		case err != nil:
+			return nil, err
+		case done:
+			doc.Reused++
+			continue
+		case p.shared != nil && p.shared[i] == ofOtherRun:
+			doc.OtherRuns++
+			continue
+		case p.shared != nil && p.shared[i] == ofSamePatch:
+			doc.SamePatch++
+			continue
+		}
+		if inst != of {
+			of = inst
+			j, err := p.jobs.Job(i)
+			if err != nil {
+				return nil, err
+			}
+			batches = append(batches, schedule.Batch{Estimate: r.Estimate(j)})
+		}
+		b := &batches[len(batches)-1]
+		b.Tasks++
+		doc.Known[b.Level.String()]++
+		doc.CPUSeconds += b.Seconds * b.Needs.CPUs
+	}
+	return batches, nil
+}
+
+// done reports whether an earlier call has finished a job.
+func (p *prediction) done(i int) (bool, error) {
+	if len(p.earlier) == 0 {
+		return false, nil
+	}
+	j, err := p.jobs.Job(i)
+	if err != nil {
+		return false, err
+	}
+	old, ok := p.earlier[j.ID()]
+	return ok && old.Evaluated(), nil
+}
+
+func orderOf(batches []schedule.Batch, workers int) []int {
+	tasks := make([]schedule.Task, len(batches))
+	for i, b := range batches {
+		tasks[i] = schedule.Task{Seconds: b.Seconds, Times: b.Tasks}
 	}
 	return schedule.Order(tasks, workers)
 }
 
 // atOnce is how many run at a time on average, by what they need.
-func (p *prediction) atOnce(estimates []schedule.Estimate) int {
+func (p *prediction) atOnce(batches []schedule.Batch) int {
 	n := float64(p.workers.most())
 	var total, cpu, memory float64
-	for _, e := range estimates {
-		total += e.Seconds
-		cpu += e.Seconds * e.Needs.CPUs
-		memory += e.Seconds * float64(e.Needs.MemoryBytes)
+	for _, b := range batches {
+		seconds := b.Seconds * float64(b.Tasks)
+		total += seconds
+		cpu += seconds * b.Needs.CPUs
+		memory += seconds * float64(b.Needs.MemoryBytes)
 	}
 	if c := p.capacity.CPUs; c > 0 && cpu > 0 {
 		n = min(n, c/(cpu/total))
@@ -371,15 +420,13 @@ func (p *prediction) atOnce(estimates []schedule.Estimate) int {
 }
 
 // room is what the neediest that fit at a time need.
-func (p *prediction) room(estimates []schedule.Estimate, workers int) (memory, disk planRoom) {
+func (p *prediction) room(batches []schedule.Batch, workers int) (memory, disk planRoom) {
 	most := func(of func(schedule.Estimate) int64) (sum int64) {
-		all := make([]int64, len(estimates))
-		for i, e := range estimates {
-			all[i] = of(e)
-		}
-		slices.Sort(all)
-		for _, n := range all[max(0, len(all)-workers):] {
-			sum += n
+		sorted := slices.SortedFunc(slices.Values(batches), func(a, b schedule.Batch) int { return cmp.Compare(of(b.Estimate), of(a.Estimate)) })
+		left := workers
+		for _, b := range sorted {
+			n := min(left, b.Tasks)
+			sum, left = sum+int64(n)*of(b.Estimate), left-n
 		}
 		return sum
 	}
@@ -397,17 +444,17 @@ func (p *prediction) predictImages(doc *planDocument, missing imagesMissing) {
 	if len(missing.of) == 0 {
 		return
 	}
-	var estimates []schedule.Estimate
+	var batches []schedule.Batch
 	first, sizes := map[string]int64{}, int64(0)
 	known := true
 	for _, inst := range missing.of {
 		e := p.images.Estimate(inst.ID, inst.Repo)
-		estimates = append(estimates, e)
+		batches = append(batches, schedule.Batch{Estimate: e, Tasks: 1})
 		known = known && e.Needs.DiskBytes > 0
 		sizes += e.Needs.DiskBytes
 		first[layerOf(inst)] = max(first[layerOf(inst)], e.Needs.DiskBytes)
 	}
-	r := schedule.Predict(estimates, orderOf(estimates, p.builders), p.builders)
+	r := schedule.Predict(batches, orderOf(batches, p.builders), p.builders)
 	made := rangeOf(r)
 	doc.Time.Images = &made
 	t := doc.Time.Tests

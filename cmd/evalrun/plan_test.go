@@ -35,9 +35,9 @@ func (s fakeStore) Image(_ context.Context, ref string) (string, bool, error) {
 	return "sha256:x", s[ref], nil
 }
 
-func planJobs(n int) []runner.Job {
+func planJobs(n int) runner.List {
 	text := "diff"
-	var list []runner.Job
+	var list runner.List
 	for i := range n {
 		id := fmt.Sprintf("a__b-%d", i)
 		list = append(list, runner.Job{
@@ -69,7 +69,10 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := p.document(missing)
+	doc, err := p.document(missing)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if doc.Attempts != 8 || doc.Instances != 8 || doc.Reused != 1 || doc.Empty != 1 || doc.Workers != 2 {
 		t.Errorf("%+v", doc)
 	}
@@ -117,7 +120,10 @@ func TestPlanOfUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := p.document(missing)
+	doc, err := p.document(missing)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if doc.Workers != 2 || doc.Known["guessed"] != 4 || doc.ImageBytes != nil {
 		t.Errorf("%+v", doc)
 	}
