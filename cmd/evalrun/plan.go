@@ -96,8 +96,9 @@ func (c *planCmd) Run(e *env) error {
 	return doc.write(e.stdout)
 }
 
-// finished are the attempts that earlier calls of the run have finished.
-func (c *runCmd) finished(e *env, layout reports.Layout) map[reports.AttemptID]grading.Outcome {
+// finished says what came of the attempts that earlier calls of the run have finished; nil
+// is that there are none.
+func (c *runCmd) finished(e *env, layout reports.Layout) func(reports.AttemptID) grading.Outcome {
 	found, err := ledger.Finished(ledger.Options{Layout: layout, RunID: c.RunID, Fresh: c.NoCache})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(e.stderr, "warning: the plan is that of a new run, since it cannot be read what earlier calls of run %s have done: %s\n",
@@ -192,8 +193,8 @@ type prediction struct {
 	limits    runner.Limits
 	capacity  schedule.Resources
 	jobs      runner.Jobs
-	earlier   map[reports.AttemptID]grading.Outcome
-	shared    []sharing // by job; nil is none
+	earlier   func(reports.AttemptID) grading.Outcome // nil is none
+	shared    []sharing                               // by job; nil is none
 	durations *schedule.History
 	images    *schedule.History
 }
@@ -381,15 +382,15 @@ func (p *prediction) batches(doc *planDocument) ([]schedule.Batch, error) {
 
 // done reports whether an earlier call has finished a job.
 func (p *prediction) done(i int) (bool, error) {
-	if len(p.earlier) == 0 {
+	if p.earlier == nil {
 		return false, nil
 	}
 	j, err := p.jobs.Job(i)
 	if err != nil {
 		return false, err
 	}
-	old, ok := p.earlier[j.ID()]
-	return ok && old.Evaluated(), nil
+	old := p.earlier(j.ID())
+	return old != "" && old.Evaluated(), nil
 }
 
 func orderOf(batches []schedule.Batch, workers int) []int {

@@ -54,10 +54,11 @@ func TestPlan(t *testing.T) {
 	empty := ""
 	list[7].Prediction.Patch = &empty
 	list[0].Instance.Image, list[1].Instance.Image = "swebench/x:latest", "swebench/y:latest"
+	earlier := map[reports.AttemptID]grading.Outcome{{Model: "m", InstanceID: "a__b-6", Attempt: 1}: grading.Resolved, {Model: "m", InstanceID: "a__b-5", Attempt: 1}: grading.InfraFailed}
 	p := prediction{
 		workers: 2, builders: 2, limits: runner.Limits{Timeout: time.Hour, Sandbox: sandbox.Limits{MemoryBytes: 4 << 30}},
 		capacity: schedule.Resources{MemoryBytes: 8 << 30, DiskBytes: 100 << 30}, jobs: list,
-		earlier:   map[reports.AttemptID]grading.Outcome{{Model: "m", InstanceID: "a__b-6", Attempt: 1}: grading.Resolved, {Model: "m", InstanceID: "a__b-5", Attempt: 1}: grading.InfraFailed},
+		earlier:   func(id reports.AttemptID) grading.Outcome { return earlier[id] },
 		durations: schedule.NewHistory(), images: schedule.NewHistory(),
 	}
 	for range 8 {
