@@ -233,6 +233,30 @@ func FuzzUnquote(f *testing.F) {
 	})
 }
 
+// FuzzPlain: what is taken for a plain object, without a look at it by encoding/json, is
+// one; and every object of strings is.
+func FuzzPlain(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"a":"b"}`, " {\t\"a\" :\"b\",\r\n\"c\":\"\\u00e9\\ud83d \\\\ \\\"\"} ", `{"a":"b",}`, `{"a":"b"}}`, `{"a":"\x"}`, `{"a":"b" "c":"d"}`, `{"a","b"}`, `{"a":"b":"c"}`, `{"12345678\":"12345678"}`, "{\"a\":\"1234567\x01\"}", `{"a":"`, `{"a":1}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		plain := plainObject(raw)
+		if plain && !json.Valid(raw) {
+			t.Fatalf("%q is no JSON", raw)
+		}
+		var texts map[string]json.RawMessage
+		if json.Unmarshal(raw, &texts) != nil || len(texts) == 0 || plain {
+			return
+		}
+		for _, value := range validFields(raw) {
+			if value[0] != '"' {
+				return
+			}
+		}
+		t.Fatalf("%q is not taken for what it is", raw)
+	})
+}
+
 // FuzzFields: the fields of a valid object are those encoding/json finds.
 func FuzzFields(f *testing.F) {
 	for _, seed := range []string{`{}`, ` { "a" : 1 , "b" : [ { "c" : "}" } , -1.5e3 ] } `, `{"a\n":{"b":[]},"c":null,"d":true}`, `{"a":"\\","b":"\""}`} {

@@ -19,7 +19,7 @@ import (
 )
 
 // keptOfAttempt is about what stays in memory of an attempt to the end of its run.
-const keptOfAttempt = 256
+const keptOfAttempt = 128
 
 // call is one call of a run, from the time its engine is there.
 type call struct {
