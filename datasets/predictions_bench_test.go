@@ -49,7 +49,7 @@ func kept[T any](tb testing.TB, make func() T) (T, int64) {
 // TestPredictionsNeedNoMemoryForPatches: with a spool, what a prediction takes of
 // memory does not depend on its patch.
 func TestPredictionsNeedNoMemoryForPatches(t *testing.T) {
-	const lines, perLine = 10_000, 300
+	const lines, perLine = 10_000, 32
 	for _, patch := range []int{100, 10_000} {
 		path := writePredictions(t, lines, 500, patch)
 		spool := NewSpool(t.TempDir())
