@@ -208,8 +208,11 @@ func (o *outcome) show(e *env, numbers []int) error {
 				continue
 			}
 			fmt.Fprintf(e.stdout, "  %s\n  %s\n\n", layout.SummaryFile(record.RunID, model), layout.ModelDir(record.RunID, model))
-			sets = append(sets, &results.Set{Name: name, Model: model, Run: record.RunID, Kind: results.KindRun, Record: &record,
-				Items: results.FromAttempts(layout, &record, model, attempts, true)})
+			items := results.FromAttempts(layout, &record, model, attempts, true)
+			for i := range items {
+				items[i].Dir, items[i].Reason = "", "" // which the rates of all attempts do not tell
+			}
+			sets = append(sets, &results.Set{Name: name, Model: model, Run: record.RunID, Kind: results.KindRun, Record: &record, Items: items})
 		}
 		if len(sets) > 1 {
 			together := analysis.NewAttempts(sets, analysis.Options{})
