@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,4 +120,58 @@ func TestJobsAreSmall(t *testing.T) {
 		t.Errorf("it ended as %+v", m)
 	}
 	runtime.KeepAlive(text)
+}
+
+// BenchmarkManyAttempts is the plan of many attempts of four models at 500 instances, and
+// a run of them that ends soon after it has begun: the most memory the program held.
+// BENCH_LINES sets how many predictions there are.
+func BenchmarkManyAttempts(b *testing.B) {
+	const models, instances = 4, 500
+	lines := 20_000
+	if text := os.Getenv("BENCH_LINES"); text != "" {
+		if _, err := fmt.Sscan(text, &lines); err != nil {
+			b.Fatal(err)
+		}
+	}
+	dir := b.TempDir()
+	writeRows(b, filepath.Join(dir, "rows.jsonl"), instances)
+	f, err := os.Create(filepath.Join(dir, "preds.jsonl"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := bufio.NewWriter(f)
+	padding := strings.Repeat("+ a line of the patch\n", 20)
+	for i := range lines {
+		w.WriteString(predictionLine(fmt.Sprintf("name-%03d", i%instances), fmt.Sprint("model-", i/instances%models), patchOf("PATCH-GOOD", i)+padding))
+	}
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		b.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	bin := filepath.Join(dir, "evalrun-fake") // what the test binary is when it is called so
+	if err := os.Symlink(exe, bin); err != nil {
+		b.Fatal(err)
+	}
+	for what, end := range map[string]string{"plan": "in all ", "run": "deadline has come"} {
+		b.Run(what, func(b *testing.B) {
+			most := int64(0)
+			for b.Loop() {
+				args := fakeRun(dir, b.TempDir(), "--attempts", fmt.Sprint(lines/(models*instances)), "--show", "none", "--deadline", "1s")
+				args[0] = what
+				cmd := exec.CommandContext(b.Context(), bin, args...)
+				text, err := cmd.CombinedOutput()
+				if !strings.Contains(string(text), end) {
+					b.Fatalf("%v\n%s", err, text[max(0, len(text)-1000):])
+				}
+				if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+					most = max(most, usage.Maxrss)
+				}
+			}
+			b.ReportMetric(float64(most)/1024, "peak-RSS-MiB")
+			b.ReportMetric(float64(lines), "attempts")
+		})
+	}
 }
