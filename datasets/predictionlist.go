@@ -48,7 +48,7 @@ func (l *PredictionList) All() iter.Seq2[*Prediction, error] {
 	}
 }
 
-// Append adds those of another list of the model.
+// Append adds those of another list of the model, which was read with the same spool.
 func (l *PredictionList) Append(more PredictionList) {
 	l.all, l.places = append(l.all, more.all...), append(l.places, more.places...)
 }

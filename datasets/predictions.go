@@ -64,7 +64,11 @@ func LoadPredictions(path string, ds *Dataset, opts PredictionOptions) ([]Predic
 		if ds == nil {
 			return nil, nil, fmt.Errorf("predictions %s: they are made from a dataset, and there is none", path)
 		}
-		return []PredictionSet{r.builtIn(path)}, r.problems, nil
+		set := r.builtIn(path)
+		if r.stop != nil {
+			return nil, nil, fmt.Errorf("predictions %s: %w", path, r.stop)
+		}
+		return []PredictionSet{set}, r.problems, nil
 	case path == "":
 		return nil, nil, errors.New("predictions: no path given (give a file, a folder, gold or empty)")
 	}
@@ -135,7 +139,7 @@ func newPredictionReader(ds *Dataset, opts PredictionOptions) *predictionReader 
 
 // builtIn makes the gold or the empty predictions.
 func (r *predictionReader) builtIn(name string) PredictionSet {
-	set := PredictionSet{Model: name}
+	set := PredictionSet{Model: name, Predictions: newPredictionList(name, r.opts.Spool)}
 	for i := range r.ds.Instances {
 		inst := &r.ds.Instances[i]
 		patch := ""
@@ -146,7 +150,7 @@ func (r *predictionReader) builtIn(name string) PredictionSet {
 		if name == "gold" && p.Empty() {
 			r.problems.warn(p.Source, p.InstanceID, "the row has no gold patch", "")
 		}
-		set.Predictions.all = append(set.Predictions.all, p)
+		r.stopOn(set.Predictions.add(p, place{}))
 	}
 	return set
 }
@@ -278,11 +282,11 @@ func (r *predictionReader) add(p Prediction, at place) {
 		r.unknown(p)
 	}
 	r.noteEmpty(p)
-	r.keep(list.add(r.wanted(p), at))
+	r.stopOn(list.add(r.wanted(p), at))
 }
 
-// keep notes that predictions cannot be kept.
-func (r *predictionReader) keep(err error) {
+// stopOn ends reading when predictions cannot be kept.
+func (r *predictionReader) stopOn(err error) {
 	if err != nil && r.stop == nil {
 		r.stop = fmt.Errorf("keep the patches on disk: %w", err)
 	}
@@ -313,7 +317,7 @@ func (r *predictionReader) wanted(p Prediction) Prediction {
 func (r *predictionReader) duplicate(list *PredictionList, place int, second Prediction, at place) {
 	first, err := list.At(place)
 	if err != nil {
-		r.keep(err)
+		r.stopOn(err)
 		return
 	}
 	reason := fmt.Sprintf("a second prediction of model %s; the first is at %s", second.Model, first.Source)
@@ -323,7 +327,7 @@ func (r *predictionReader) duplicate(list *PredictionList, place int, second Pre
 	}
 	r.warn(second.Source, second.InstanceID, reason, "this one is used")
 	r.noteEmpty(second)
-	r.keep(list.set(place, r.wanted(second), at))
+	r.stopOn(list.set(place, r.wanted(second), at))
 }
 
 func (r *predictionReader) noteEmpty(p Prediction) {
@@ -381,7 +385,7 @@ func (r *predictionReader) firstSource(s *PredictionSet) Position {
 	}
 	first, err := list.At(0)
 	if err != nil {
-		r.keep(err)
+		r.stopOn(err)
 		return Position{}
 	}
 	return first.Source

@@ -3,8 +3,10 @@ package datasets
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,6 +103,41 @@ func TestSpoolOptions(t *testing.T) {
 	sets, got := loadSpooled(t, path, PredictionOptions{Attempts: 2, AcceptAliases: true, Selected: func(string) bool { return false }})
 	if len(got) != 0 || sets[0].Predictions.Len() != 2 {
 		t.Errorf("%d predictions, %q", sets[0].Predictions.Len(), got)
+	}
+}
+
+// What is read of several inputs with one spool goes into one list, also the rows' own
+// patches.
+func TestSpoolAppend(t *testing.T) {
+	path := write(t, filepath.Join(t.TempDir(), "a.jsonl"), []byte(`{"instance_id":"own__calc-2","model_name_or_path":"gold","model_patch":"another"}`))
+	spool := NewSpool(t.TempDir())
+	defer spool.Close()
+	var all PredictionList
+	for i, path := range []string{"gold", path, "gold"} {
+		sets, _, err := LoadPredictions(path, calcDataset(), PredictionOptions{Spool: spool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			all = sets[0].Predictions
+		} else {
+			all.Append(sets[0].Predictions)
+		}
+	}
+	var got []string
+	for p, err := range all.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := p.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %s %s %s", p.Source, p.Model, p.InstanceID, *text))
+	}
+	gold := []string{"rows.jsonl:1 gold own__calc-1 gold 1", "rows.jsonl:2 gold own__calc-2 gold 2", "rows.jsonl:3 gold own__calc-3 gold 3", "rows.jsonl:4 gold own__calc-4 gold 4", "rows.jsonl:5 gold own__calc-5 "}
+	if diff := cmp.Diff(slices.Concat(gold, []string{path + ":1 gold own__calc-2 another"}, gold), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
