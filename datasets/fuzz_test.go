@@ -135,7 +135,7 @@ func FuzzPredictions(f *testing.F) {
 
 func checkSet(t *testing.T, s PredictionSet, ds *Dataset) {
 	seen := map[string]bool{}
-	for _, p := range s.Predictions {
+	for _, p := range listed(&s.Predictions) {
 		if _, known := ds.Lookup(p.InstanceID); !known || seen[p.InstanceID] || p.Model != s.Model || p.Model == "" {
 			t.Fatalf("prediction %+v in the set of %q", p, s.Model)
 		}

@@ -8,9 +8,6 @@ type Prediction struct {
 	// was read with a Spool: Text is right for all.
 	Patch  *string
 	Source Position
-	// Attempt is which of several at the instance it is, from 1; 0 where there may
-	// be but one.
-	Attempt int
 
 	stored *stored
 }

@@ -18,9 +18,9 @@ type PredictionSet struct {
 	// Order is the place of the model among those of the input, from 0, by
 	// first appearance; sets themselves are sorted by model name.
 	Order       int
-	Predictions []Prediction // in the order of the input, one per instance and attempt
+	Predictions PredictionList // in the order of the input, one per instance and attempt
 	// Unknown are those for instances the dataset does not have.
-	Unknown []Prediction
+	Unknown PredictionList
 }
 
 // PredictionOptions say how strictly predictions are read.
@@ -35,12 +35,9 @@ type PredictionOptions struct {
 	Attempts int
 	// Selected says whose patches are wanted; of the others no more is kept than
 	// that they are there. Nil wants all.
-	Selected func(instanceID string) bool
-	// Read is told how many predictions there are so far, each time there is one more,
-	// selected or not; nil is nobody.
-	Read          func(soFar int)
+	Selected      func(instanceID string) bool
 	AcceptAliases bool // take keys such as "model" and "patch" for the right ones, with a warning
-	// Spool keeps the patches out of memory, and has to stay open as long as they
+	// Spool keeps the predictions out of memory, and has to stay open as long as they
 	// are asked for; without it they are in memory.
 	Spool *Spool
 }
@@ -67,7 +64,11 @@ func LoadPredictions(path string, ds *Dataset, opts PredictionOptions) ([]Predic
 		if ds == nil {
 			return nil, nil, fmt.Errorf("predictions %s: they are made from a dataset, and there is none", path)
 		}
-		return []PredictionSet{r.builtIn(path)}, r.problems, nil
+		set := r.builtIn(path)
+		if r.stop != nil {
+			return nil, nil, fmt.Errorf("predictions %s: %w", path, r.stop)
+		}
+		return []PredictionSet{set}, r.problems, nil
 	case path == "":
 		return nil, nil, errors.New("predictions: no path given (give a file, a folder, gold or empty)")
 	}
@@ -84,14 +85,14 @@ func LoadPredictions(path string, ds *Dataset, opts PredictionOptions) ([]Predic
 	default:
 		return nil, nil, fmt.Errorf("predictions %s: unknown kind of file (use .json or .jsonl, either with .gz or .zst; patches go into a folder as <instance_id>.diff)", path)
 	}
-	if r.stop != nil {
-		return nil, r.problems, fmt.Errorf("predictions %s: %w", path, r.stop)
-	}
 	r.tellOthers(path)
 	if len(r.sets) == 0 && r.problems.Err() == nil {
 		r.problems.fatal(Position{File: path}, "", "there are no predictions", "check the path")
 	}
 	sets := r.sorted()
+	if r.stop != nil {
+		return nil, r.problems, fmt.Errorf("predictions %s: %w", path, r.stop)
+	}
 	return sets, r.problems, r.problems.Err()
 }
 
@@ -100,11 +101,16 @@ type predictionReader struct {
 	opts     PredictionOptions
 	problems Problems
 	sets     map[string]*PredictionSet
-	index    map[[2]string]int // model and instance -> place of the last in the set, Unknown counted apart
+	last     map[[2]string]latest // by model and instance
 	near     *suggester
 	warned   int
-	read     int
-	stop     error // what keeps patches from being put aside
+	stop     error // what keeps predictions from being put aside
+}
+
+// latest is the last of the predictions of a model for an instance.
+type latest struct {
+	place  int // in the list
+	number int // of how many it is the last
 }
 
 // maxWarned is how many warnings of one input are told one by one: of a million
@@ -124,7 +130,7 @@ func (r *predictionReader) tellOthers(path string) {
 }
 
 func newPredictionReader(ds *Dataset, opts PredictionOptions) *predictionReader {
-	r := &predictionReader{ds: ds, opts: opts, sets: map[string]*PredictionSet{}, index: map[[2]string]int{}}
+	r := &predictionReader{ds: ds, opts: opts, sets: map[string]*PredictionSet{}, last: map[[2]string]latest{}}
 	if ds != nil {
 		r.near = newSuggester(ds.IDs())
 	}
@@ -133,7 +139,7 @@ func newPredictionReader(ds *Dataset, opts PredictionOptions) *predictionReader 
 
 // builtIn makes the gold or the empty predictions.
 func (r *predictionReader) builtIn(name string) PredictionSet {
-	set := PredictionSet{Model: name}
+	set := PredictionSet{Model: name, Predictions: newPredictionList(name, r.opts.Spool)}
 	for i := range r.ds.Instances {
 		inst := &r.ds.Instances[i]
 		patch := ""
@@ -141,13 +147,10 @@ func (r *predictionReader) builtIn(name string) PredictionSet {
 			patch = inst.Patch
 		}
 		p := Prediction{InstanceID: inst.ID, Model: name, Patch: &patch, Source: inst.Source}
-		if r.opts.Attempts > 0 {
-			p.Attempt = 1
-		}
 		if name == "gold" && p.Empty() {
 			r.problems.warn(p.Source, p.InstanceID, "the row has no gold patch", "")
 		}
-		set.Predictions = append(set.Predictions, p)
+		r.stopOn(set.Predictions.add(p, place{}))
 	}
 	return set
 }
@@ -238,6 +241,9 @@ func patchText(raw json.RawMessage) (*string, error) {
 // add checks a well-formed prediction and puts it into its model's set. at is where
 // its patch can be read again.
 func (r *predictionReader) add(p Prediction, at place) {
+	if r.stop != nil {
+		return
+	}
 	if err := checkID(p.InstanceID); err != nil {
 		r.problems.fatalErr(p.Source, p.InstanceID, err)
 		return
@@ -249,6 +255,7 @@ func (r *predictionReader) add(p Prediction, at place) {
 	set := r.sets[p.Model]
 	if set == nil {
 		set = &PredictionSet{Model: p.Model, Order: len(r.sets)}
+		set.Predictions, set.Unknown = newPredictionList(p.Model, r.opts.Spool), newPredictionList(p.Model, r.opts.Spool)
 		r.sets[p.Model] = set
 	}
 	list := &set.Predictions
@@ -261,26 +268,28 @@ func (r *predictionReader) add(p Prediction, at place) {
 		}
 	}
 	key := [2]string{p.Model, p.InstanceID}
-	if r.opts.Attempts > 0 {
-		p.Attempt = 1
-	}
-	i, more := r.index[key]
+	last, more := r.last[key]
 	switch {
 	case more && r.opts.Attempts == 0:
-		r.duplicate(&(*list)[i], p, at)
+		r.duplicate(list, last.place, p, at)
 		return
-	case more && (*list)[i].Attempt == r.opts.Attempts:
+	case more && last.number == r.opts.Attempts:
 		r.problems.fatal(p.Source, p.InstanceID, fmt.Sprintf("a prediction of model %s more than there are attempts (%d)", p.Model, r.opts.Attempts), "remove it, or ask for more attempts")
 		return
-	case more:
-		p.Attempt = (*list)[i].Attempt + 1
 	}
-	r.index[key] = len(*list)
+	r.last[key] = latest{list.Len(), last.number + 1}
 	if list == &set.Unknown && !more {
 		r.unknown(p)
 	}
 	r.noteEmpty(p)
-	*list = append(*list, r.wanted(p, at))
+	r.stopOn(list.add(r.wanted(p), at))
+}
+
+// stopOn ends reading when predictions cannot be kept.
+func (r *predictionReader) stopOn(err error) {
+	if err != nil && r.stop == nil {
+		r.stop = fmt.Errorf("keep the patches on disk: %w", err)
+	}
 }
 
 func (r *predictionReader) unknown(p Prediction) {
@@ -296,29 +305,21 @@ func (r *predictionReader) unknown(p Prediction) {
 		r.near.didYouMean(p.InstanceID, "give its dataset and split, or allow unknown ids"))
 }
 
-// wanted is the prediction without a patch that nobody will ask for, and with one
-// where it is to be kept.
-func (r *predictionReader) wanted(p Prediction, at place) Prediction {
-	if r.read++; r.opts.Read != nil {
-		r.opts.Read(r.read)
-	}
-	switch {
-	case r.opts.Selected != nil && !r.opts.Selected(p.InstanceID):
+// wanted is the prediction without a patch that nobody will ask for.
+func (r *predictionReader) wanted(p Prediction) Prediction {
+	if r.opts.Selected != nil && !r.opts.Selected(p.InstanceID) {
 		p.Patch = nil
-	case r.opts.Spool == nil || p.Patch == nil || r.stop != nil:
-	case *p.Patch == "":
-		p.Patch = &nothing
-	default:
-		r.stop = r.opts.Spool.keep(&p, at)
 	}
 	return p
 }
 
-// nothing is the patch of all that are "".
-var nothing string
-
 // duplicate handles a second prediction of a model for an instance.
-func (r *predictionReader) duplicate(first *Prediction, second Prediction, at place) {
+func (r *predictionReader) duplicate(list *PredictionList, place int, second Prediction, at place) {
+	first, err := list.At(place)
+	if err != nil {
+		r.stopOn(err)
+		return
+	}
 	reason := fmt.Sprintf("a second prediction of model %s; the first is at %s", second.Model, first.Source)
 	if !r.opts.LastWins {
 		r.problems.fatal(second.Source, second.InstanceID, reason, "remove one, or let the last win")
@@ -326,7 +327,7 @@ func (r *predictionReader) duplicate(first *Prediction, second Prediction, at pl
 	}
 	r.warn(second.Source, second.InstanceID, reason, "this one is used")
 	r.noteEmpty(second)
-	*first = r.wanted(second, at)
+	r.stopOn(list.set(place, r.wanted(second), at))
 }
 
 func (r *predictionReader) noteEmpty(p Prediction) {
@@ -366,19 +367,26 @@ func (r *predictionReader) sorted() []PredictionSet {
 	}
 	sort.Slice(sets, func(a, b int) bool { return sets[a].Model < sets[b].Model })
 	folders := map[string]string{}
-	for _, s := range sets {
+	for i := range sets {
+		s := &sets[i]
 		folder := strings.ToLower(strings.ReplaceAll(s.Model, "/", "__"))
 		if other, ok := folders[folder]; ok {
-			r.problems.warn(firstSource(s), "", fmt.Sprintf("models %q and %q give the same folder name where case is ignored", other, s.Model), "better rename one")
+			r.problems.warn(r.firstSource(s), "", fmt.Sprintf("models %q and %q give the same folder name where case is ignored", other, s.Model), "better rename one")
 		}
 		folders[folder] = s.Model
 	}
 	return sets
 }
 
-func firstSource(s PredictionSet) Position {
-	if len(s.Predictions) > 0 {
-		return s.Predictions[0].Source
+func (r *predictionReader) firstSource(s *PredictionSet) Position {
+	list := &s.Predictions
+	if list.Len() == 0 {
+		list = &s.Unknown
 	}
-	return s.Unknown[0].Source
+	first, err := list.At(0)
+	if err != nil {
+		r.stopOn(err)
+		return Position{}
+	}
+	return first.Source
 }

@@ -49,7 +49,7 @@ func kept[T any](tb testing.TB, make func() T) (T, int64) {
 // TestPredictionsNeedNoMemoryForPatches: with a spool, what a prediction takes of
 // memory does not depend on its patch.
 func TestPredictionsNeedNoMemoryForPatches(t *testing.T) {
-	const lines, perLine = 10_000, 300
+	const lines, perLine = 10_000, 32
 	for _, patch := range []int{100, 10_000} {
 		path := writePredictions(t, lines, 500, patch)
 		spool := NewSpool(t.TempDir())
@@ -64,7 +64,7 @@ func TestPredictionsNeedNoMemoryForPatches(t *testing.T) {
 		if heap > lines*perLine {
 			t.Errorf("patches of %d bytes: %d bytes of memory a line, want at most %d", patch, heap/lines, perLine)
 		}
-		if n := len(sets[0].Predictions); n != lines {
+		if n := sets[0].Predictions.Len(); n != lines {
 			t.Errorf("%d predictions of %d lines", n, lines)
 		}
 	}
@@ -101,7 +101,7 @@ func BenchmarkPredictions(b *testing.B) {
 					}
 					return sets
 				})
-				if n := len(sets[0].Predictions); n != lines {
+				if n := sets[0].Predictions.Len(); n != lines {
 					b.Fatalf("%d predictions of %d lines", n, lines)
 				}
 				b.ReportMetric(float64(heap)/float64(lines), "B/line")

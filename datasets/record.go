@@ -376,7 +376,7 @@ func objectFields(raw []byte) (fields map[string]json.RawMessage, twice string, 
 
 // wholeValue checks that raw is one JSON value, and says in words why not.
 func wholeValue(raw []byte) error {
-	if json.Valid(raw) {
+	if plainObject(raw) || json.Valid(raw) {
 		return nil
 	}
 	if n := len(raw) - len(bytes.TrimLeft(raw, "\x00")); n > 0 {

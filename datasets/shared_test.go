@@ -168,8 +168,8 @@ func TestPublishedPredictions(t *testing.T) {
 			if fatal := problems.Fatal(); len(fatal) != tc.duplicates || (err != nil) != (tc.duplicates > 0) {
 				t.Fatal(err)
 			}
-			if len(sets) != 1 || sets[0].Model != tc.model || len(sets[0].Predictions) != tc.predictions || len(sets[0].Unknown) != 0 {
-				t.Errorf("%d sets, the first of %q with %d predictions and %d unknown; want 1, %q, %d, 0", len(sets), sets[0].Model, len(sets[0].Predictions), len(sets[0].Unknown), tc.model, tc.predictions)
+			if len(sets) != 1 || sets[0].Model != tc.model || sets[0].Predictions.Len() != tc.predictions || sets[0].Unknown.Len() != 0 {
+				t.Errorf("%d sets, the first of %q with %d predictions and %d unknown; want 1, %q, %d, 0", len(sets), sets[0].Model, sets[0].Predictions.Len(), sets[0].Unknown.Len(), tc.model, tc.predictions)
 			}
 			for _, p := range problems {
 				if p.Fatal != strings.HasPrefix(p.Reason, "a second prediction of model") || !p.Fatal && !strings.HasPrefix(p.Reason, "the patch is ") {
@@ -206,11 +206,11 @@ func TestPublishedPeculiarPredictions(t *testing.T) {
 		}
 		path := write(t, filepath.Join(t.TempDir(), "preds.jsonl"), row.Prediction)
 		sets, problems, err := LoadPredictions(path, nil, PredictionOptions{Model: "nameless"})
-		if err != nil || len(sets) != 1 || len(sets[0].Predictions) != 1 {
+		if err != nil || len(sets) != 1 || sets[0].Predictions.Len() != 1 {
 			t.Errorf("%s: %s: %d sets, %v", row.Peculiarity, want.InstanceID, len(sets), err)
 			continue
 		}
-		got := sets[0].Predictions[0]
+		got := listed(&sets[0].Predictions)[0]
 		if got.InstanceID != want.InstanceID || got.Model != or(want.Model, "nameless") || !cmp.Equal(got.Patch, want.Patch) {
 			t.Errorf("%s: %s: the prediction is not the one of the file", row.Peculiarity, want.InstanceID)
 		}
@@ -233,9 +233,9 @@ func TestPublishedPredictionsOfAnotherDataset(t *testing.T) {
 	if err == nil || len(sets) != 1 {
 		t.Fatalf("%d sets, %v", len(sets), err)
 	}
-	unknown := len(sets[0].Unknown)
-	if unknown == 0 || len(problems.Fatal()) != unknown || len(sets[0].Predictions)+unknown != 500 {
-		t.Errorf("%d known, %d unknown, %d fatal problems", len(sets[0].Predictions), unknown, len(problems.Fatal()))
+	unknown := sets[0].Unknown.Len()
+	if unknown == 0 || len(problems.Fatal()) != unknown || sets[0].Predictions.Len()+unknown != 500 {
+		t.Errorf("%d known, %d unknown, %d fatal problems", sets[0].Predictions.Len(), unknown, len(problems.Fatal()))
 	}
 }
 

@@ -14,24 +14,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spool is where the patches of predictions wait until they are asked for, so that a
-// million of them need no memory for their texts. Those of a .jsonl file and of patch
-// files stay where they are, and are read from there again; others (of a compressed
-// file, or of a JSON document) are written to a temporary file that has no name, so
-// that it is gone with the process however that ends.
+// Spool is where predictions wait until they are asked for, so that a million of them
+// need next to no memory. Patches of a .jsonl file and of patch files stay where they
+// are, and are read from there again; others (of a compressed file, or of a JSON
+// document) are written to a temporary file. Where each is, and what was read beside it,
+// is in another one. Neither has a name, so that it is gone with the process however
+// that ends.
 type Spool struct {
-	dir string
+	texts, entries scratch
 
-	mu   sync.Mutex
-	file *os.File // made when there is something for it
-	end  int64
+	mu    sync.Mutex
+	names names // of instances and of files
 }
 
-// NewSpool returns a spool whose file, if it needs one, is in dir.
-func NewSpool(dir string) *Spool { return &Spool{dir: dir} }
+// NewSpool returns a spool whose files, if it needs any, are in dir.
+func NewSpool(dir string) *Spool {
+	return &Spool{texts: scratch{dir: dir}, entries: scratch{dir: dir}}
+}
 
-// add writes a text down and returns where it begins.
-func (s *Spool) add(text string) (int64, error) {
+// Close gives the disk back; predictions cannot be read any more.
+func (s *Spool) Close() error { return errors.Join(s.texts.close(), s.entries.close()) }
+
+// scratch is a temporary file. Its methods are safe for concurrent use.
+type scratch struct {
+	dir string
+
+	mu      sync.Mutex
+	file    *os.File // made when there is something for it
+	end     int64    // of the file
+	pending []byte   // what comes after it, and is not written yet
+}
+
+// add writes down and returns where that begins. What is small is written together.
+func (s *scratch) add(data []byte) (int64, error) {
+	const together = 64 << 10
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file == nil {
@@ -42,12 +58,53 @@ func (s *Spool) add(text string) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		s.file = f
+		s.file, s.end, s.pending = f, 0, make([]byte, 0, together)
 	}
-	at := s.end
-	n, err := io.WriteString(io.NewOffsetWriter(s.file, at), text)
+	if len(s.pending)+len(data) > together {
+		if err := s.write(s.pending); err != nil {
+			return 0, err
+		}
+		s.pending = s.pending[:0]
+	}
+	at := s.end + int64(len(s.pending))
+	if len(data) > together {
+		return at, s.write(data)
+	}
+	s.pending = append(s.pending, data...)
+	return at, nil
+}
+
+func (s *scratch) write(data []byte) error {
+	n, err := s.file.WriteAt(data, s.end)
 	s.end += int64(n)
-	return at, err
+	return err
+}
+
+func (s *scratch) read(p []byte, off int64) error {
+	s.mu.Lock()
+	f, begin := s.file, off-s.end
+	if begin >= 0 && begin+int64(len(p)) <= int64(len(s.pending)) {
+		copy(p, s.pending[begin:])
+		s.mu.Unlock()
+		return nil
+	}
+	s.mu.Unlock()
+	if f == nil {
+		return fs.ErrClosed
+	}
+	_, err := f.ReadAt(p, off)
+	return err
+}
+
+func (s *scratch) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file, s.pending = nil, nil
+	return err
 }
 
 // unnamed makes a file without a name. Not every file system can; there it has one for a
@@ -76,35 +133,12 @@ func unnamed(dir string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-func (s *Spool) read(p []byte, off int64) error {
-	s.mu.Lock()
-	f := s.file
-	s.mu.Unlock()
-	if f == nil {
-		return fs.ErrClosed
-	}
-	_, err := f.ReadAt(p, off)
-	return err
-}
-
-// Close gives the disk back; patches that were in the file cannot be read any more.
-func (s *Spool) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.file == nil {
-		return nil
-	}
-	err := s.file.Close()
-	s.file = nil
-	return err
-}
-
 // stored is a patch that is not in memory.
 type stored struct {
-	spool  *Spool // nil: in the file the prediction is from
+	texts  *scratch // nil: in the file the prediction is from
 	offset int64
-	length int32 // there; a record is not larger than maxRecord
-	size   int32 // of the patch
+	length uint32 // there; a record is not larger than maxRecord
+	size   uint32 // of the patch
 	sum    [sha256.Size]byte
 	quoted bool // there it is a JSON string
 	empty  bool // nothing but white space
@@ -118,27 +152,26 @@ type place struct {
 	quoted bool
 }
 
-// keep takes the patch out of memory.
-func (s *Spool) keep(p *Prediction, at place) error {
-	text := *p.Patch
-	kept := &stored{offset: at.offset, length: int32(at.length), size: int32(len(text)), sum: sha256.Sum256([]byte(text)), quoted: at.quoted, empty: p.Empty()}
-	if at.length == 0 {
-		var err error
-		if kept.offset, err = s.add(text); err != nil {
-			return fmt.Errorf("keep the patches on disk: %w", err)
-		}
-		kept.spool, kept.length = s, int32(len(text))
+// store says where the patch of a prediction is, and puts it down where it can be read
+// again if it is in no such place.
+func (s *Spool) store(p *Prediction, at place) (*stored, error) {
+	text := []byte(*p.Patch)
+	kept := &stored{offset: at.offset, length: uint32(at.length), size: uint32(len(text)), sum: sha256.Sum256(text), quoted: at.quoted, empty: p.Empty()}
+	if at.length > 0 {
+		return kept, nil
 	}
-	p.Patch, p.stored = nil, kept
-	return nil
+	var err error
+	kept.texts, kept.length = &s.texts, kept.size
+	kept.offset, err = s.texts.add(text)
+	return kept, err
 }
 
 // read gives the patch as it was.
 func (k *stored) read(file string) (string, error) {
 	raw := make([]byte, k.length)
 	var err error
-	if k.spool != nil {
-		err = k.spool.read(raw, k.offset)
+	if k.texts != nil {
+		err = k.texts.read(raw, k.offset)
 	} else {
 		err = readPart(file, raw, k.offset)
 	}

@@ -3,8 +3,10 @@ package datasets
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,8 +25,10 @@ func loadSpooled(t *testing.T, path string, opts PredictionOptions) ([]Predictio
 	}
 	texts := map[string]string{}
 	for _, s := range sets {
-		for i := range s.Predictions {
-			p := &s.Predictions[i]
+		for p, err := range s.Predictions.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
 			text, err := p.Text()
 			if err != nil {
 				t.Fatal(err)
@@ -74,7 +78,7 @@ func TestSpoolShapes(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		for _, p := range sets[0].Predictions {
+		for _, p := range listed(&sets[0].Predictions) {
 			if p.Patch != nil && *p.Patch != "" {
 				t.Errorf("%s: %s is in memory", name, p.InstanceID)
 			}
@@ -97,8 +101,43 @@ func TestSpoolOptions(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	sets, got := loadSpooled(t, path, PredictionOptions{Attempts: 2, AcceptAliases: true, Selected: func(string) bool { return false }})
-	if len(got) != 0 || len(sets[0].Predictions) != 2 {
-		t.Errorf("%d predictions, %q", len(sets[0].Predictions), got)
+	if len(got) != 0 || sets[0].Predictions.Len() != 2 {
+		t.Errorf("%d predictions, %q", sets[0].Predictions.Len(), got)
+	}
+}
+
+// What is read of several inputs with one spool goes into one list, also the rows' own
+// patches.
+func TestSpoolAppend(t *testing.T) {
+	path := write(t, filepath.Join(t.TempDir(), "a.jsonl"), []byte(`{"instance_id":"own__calc-2","model_name_or_path":"gold","model_patch":"another"}`))
+	spool := NewSpool(t.TempDir())
+	defer spool.Close()
+	var all PredictionList
+	for i, path := range []string{"gold", path, "gold"} {
+		sets, _, err := LoadPredictions(path, calcDataset(), PredictionOptions{Spool: spool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			all = sets[0].Predictions
+		} else {
+			all.Append(sets[0].Predictions)
+		}
+	}
+	var got []string
+	for p, err := range all.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := p.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %s %s %s", p.Source, p.Model, p.InstanceID, *text))
+	}
+	gold := []string{"rows.jsonl:1 gold own__calc-1 gold 1", "rows.jsonl:2 gold own__calc-2 gold 2", "rows.jsonl:3 gold own__calc-3 gold 3", "rows.jsonl:4 gold own__calc-4 gold 4", "rows.jsonl:5 gold own__calc-5 "}
+	if diff := cmp.Diff(slices.Concat(gold, []string{path + ":1 gold own__calc-2 another"}, gold), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -126,7 +165,11 @@ func TestSpoolFileChanged(t *testing.T) {
 			if err := c.change(path); err != nil {
 				t.Skip(err)
 			}
-			text, err := sets[0].Predictions[0].Text()
+			p, err := sets[0].Predictions.At(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := p.Text()
 			switch {
 			case c.want == "" && (err != nil || *text != "diff 1"):
 				t.Errorf("%v, %v", text, err)
@@ -150,11 +193,18 @@ func TestSpoolLeavesNothing(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left are %v (%v)", left, err)
 	}
+	p, err := sets[0].Predictions.At(0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := sets[0].Predictions[0].Text(); err == nil {
+	if _, err := p.Text(); err == nil {
 		t.Error("a patch is read from a spool that is closed")
+	}
+	if _, err := sets[0].Predictions.At(0); err == nil || !strings.Contains(err.Error(), "prediction 1 of model m") {
+		t.Errorf("a prediction is read from a spool that is closed: %v", err)
 	}
 	_, _, err = LoadPredictions(path, calcDataset(), PredictionOptions{Spool: NewSpool(path)})
 	if err == nil || !strings.Contains(err.Error(), "keep the patches on disk") {
@@ -189,25 +239,12 @@ func TestSpoolUnnamed(t *testing.T) {
 	}
 }
 
-// What is read is told of, one by one, whether it is selected or not.
-func TestReadHook(t *testing.T) {
-	path := write(t, filepath.Join(t.TempDir(), "a.jsonl"), []byte(`{"instance_id":"own__calc-1","model_name_or_path":"m","model_patch":"a"}`+"\n"+
-		`{"instance_id":"own__calc-2","model_name_or_path":"m","model_patch":"b"}`))
-	var told []int
-	_, _, err := LoadPredictions(path, calcDataset(), PredictionOptions{
-		Read: func(n int) { told = append(told, n) }, Selected: func(id string) bool { return id == "own__calc-2" },
-	})
-	if err != nil || !cmp.Equal(told, []int{1, 2}) {
-		t.Errorf("told %v, %v", told, err)
-	}
-}
-
 // Warnings of one kind do not keep a large file from being read.
 func TestManyWarnings(t *testing.T) {
 	const n = maxProblems + 5
 	path := write(t, filepath.Join(t.TempDir(), "a.jsonl"), bytes.Repeat([]byte(`{"instance_id":"own__calc-1","model_name_or_path":"m","model_patch":""}`+"\n"), n))
 	sets, problems, err := LoadPredictions(path, calcDataset(), PredictionOptions{Attempts: n})
-	if err != nil || len(sets) != 1 || len(sets[0].Predictions) != n {
+	if err != nil || len(sets) != 1 || sets[0].Predictions.Len() != n {
 		t.Fatalf("%d sets, %v", len(sets), err)
 	}
 	if last := problems[len(problems)-1].String(); len(problems) != maxWarned+1 || !strings.Contains(last, "40005 more warnings") {
@@ -230,6 +267,30 @@ func FuzzUnquote(f *testing.F) {
 		if err == nil && !ok && strings.TrimSpace(string(raw)) == string(raw) && !strings.Contains(want, "\ufffd") && !hasLoneSurrogate(raw) {
 			t.Fatalf("%q is refused, and means %q", raw, want)
 		}
+	})
+}
+
+// FuzzPlain: what is taken for a plain object, without a look at it by encoding/json, is
+// one; and every object of strings is.
+func FuzzPlain(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"a":"b"}`, " {\t\"a\" :\"b\",\r\n\"c\":\"\\u00e9\\ud83d \\\\ \\\"\"} ", `{"a":"b",}`, `{"a":"b"}}`, `{"a":"\x"}`, `{"a":"b" "c":"d"}`, `{"a","b"}`, `{"a":"b":"c"}`, `{"12345678\":"12345678"}`, "{\"a\":\"1234567\x01\"}", `{"a":"`, `{"a":1}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		plain := plainObject(raw)
+		if plain && !json.Valid(raw) {
+			t.Fatalf("%q is no JSON", raw)
+		}
+		var texts map[string]json.RawMessage
+		if json.Unmarshal(raw, &texts) != nil || len(texts) == 0 || plain {
+			return
+		}
+		for _, value := range validFields(raw) {
+			if value[0] != '"' {
+				return
+			}
+		}
+		t.Fatalf("%q is not taken for what it is", raw)
 	})
 }
 

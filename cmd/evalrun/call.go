@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -22,7 +20,7 @@ import (
 )
 
 // keptOfAttempt is about what stays in memory of an attempt to the end of its run.
-const keptOfAttempt = 1 << 10
+const keptOfAttempt = 128
 
 // call is one call of a run, from the time its engine is there.
 type call struct {
@@ -34,7 +32,7 @@ type call struct {
 	eng    *engine.Engine
 	ui     *display
 
-	plan          plan
+	plan          *plan
 	record        reports.RunRecord
 	images        *provision.Provider
 	proof         *networkProof
@@ -77,7 +75,9 @@ func (c *call) prepare() error {
 	}
 	c.images, c.proof = provider, &networkProof{engine: c.eng}
 	c.whole(provider.Recipes)
-	c.plan = newPlan(c.job.selected, c.job.sets, provider.Recipes, c.Attempts)
+	if c.plan, err = newPlan(c.job.selected, c.job.sets, provider.Recipes, c.Attempts); err != nil {
+		return err
+	}
 	c.shareOut(&c.job.limits.Sandbox, c.eng.Info.CPUs)
 	c.record = c.runCmd.record(c.job, c.eng)
 	if err := c.begin(c.e, c.layout, c.plan, c.record, c.known); err != nil {
@@ -92,27 +92,27 @@ func (c *call) prepare() error {
 
 // attempts makes the attempts.
 func (c *call) attempts() error {
-	jobs := c.plan.jobs
-	roomy, err := c.room(c.eng, c.images, c.images, c.images.Forget, jobs, c.note)
+	roomy, err := c.room(c.eng, c.images, c.images, c.images.Forget, c.plan, c.note)
 	if err != nil {
 		return err
 	}
 	r := c.runner(roomy)
-	roomy.keeper.Order(r.Order(jobs))
-	watch, stop, err := c.watch(c.e, c.layout, observe.Options{RunID: c.RunID, Jobs: len(jobs), Left: r.Left}, c.note)
+	order, err := r.Order(c.plan)
+	if err != nil {
+		return err
+	}
+	roomy.keeper.Order(order)
+	watch, stop, err := c.watch(c.e, c.layout, observe.Options{RunID: c.RunID, Jobs: c.plan.Len(), Left: r.Left}, c.note)
 	if err != nil {
 		return err
 	}
 	watch.Begin("evalrun", version, "engine", c.eng.String(), "workers", c.Workers.most(), "instances", len(c.job.selected))
 	terminal, width := terminalOf(c.e.stderr)
-	c.ui.progress, c.ui.watch = newProgress(c.e.stderr, terminal, width, len(jobs)), watch
+	c.ui.progress, c.ui.watch = newProgress(c.e.stderr, terminal, width, c.plan.Len()), watch
 	c.ui.progress.predict(r.Left)
-	if os.Getenv("GOMEMLIMIT") == "" {
-		// What is kept of each attempt is no garbage that collecting more would free.
-		debug.SetMemoryLimit(memoryLimit + int64(len(jobs))*keptOfAttempt)
-	}
-	results := make([]ended, len(jobs))
-	runErr := r.Make(c.e.ctx, jobs, func(job int, a *reports.Attempt) { results[job] = endedOf(a) })
+	keepRoom(c.plan.Len())
+	results := newEndings(c.plan.Len())
+	runErr := r.Make(c.e.ctx, c.plan, func(job int, a *reports.Attempt) { results.set(job, endedOf(a)) })
 	c.ui.progress.Close()
 	stop(runErr) // its log is one of the run's files, which are hashed below
 	if err := errors.Join(c.history.Close(), c.made.Close()); err != nil {
@@ -147,24 +147,24 @@ const recallPatience = 10 * time.Second
 
 // recall takes for the attempts that this call did not come to what earlier calls have
 // made of them, as they would have been taken had it come to them.
-func (c *call) recall(r *runner.Runner, results []ended) error {
+func (c *call) recall(r *runner.Runner, results *endings) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.e.ctx), recallPatience)
 	defer cancel()
 	var of *datasets.Instance
 	var image *runner.Image
-	for i, j := range c.plan.jobs {
-		if results[i].outcome != "" {
+	for i := range c.plan.Len() {
+		if results.at(i).outcome != "" {
 			continue
 		}
-		a, err := c.known.Earlier(j.ID())
+		a, err := c.known.Earlier(c.plan.id(i))
 		if err != nil {
 			return err
 		}
 		if a == nil {
 			continue
 		}
-		if j.Instance != of && !j.Prediction.Empty() {
-			of, image = j.Instance, nil
+		if inst := c.plan.Instance(i); inst != of && !c.plan.Empty(i) {
+			of, image = inst, nil
 			// Of an engine that does not answer nothing is known.
 			if img, ok, err := c.images.There(ctx, of); ok && err == nil {
 				image = &img
@@ -172,8 +172,12 @@ func (c *call) recall(r *runner.Runner, results []ended) error {
 				cancel()
 			}
 		}
+		j, err := c.plan.Job(i)
+		if err != nil {
+			return err
+		}
 		if r.Current(j, a, image) {
-			results[i] = endedOf(a)
+			results.set(i, endedOf(a))
 			c.record.Network = cmp.Or(c.record.Network, a.Network)
 		}
 	}
@@ -181,7 +185,7 @@ func (c *call) recall(r *runner.Runner, results []ended) error {
 }
 
 // conclude writes what came of the attempts.
-func (c *call) conclude(r *runner.Runner, results []ended, runErr error, width int) error {
+func (c *call) conclude(r *runner.Runner, results *endings, runErr error, width int) error {
 	c.record.Network = c.proof.found()
 	leftovers := &reports.Leftovers{}
 	for _, left := range r.Leftovers() {
@@ -193,11 +197,15 @@ func (c *call) conclude(r *runner.Runner, results []ended, runErr error, width i
 	}
 	out := outcome{c: c.runCmd, layout: c.layout, plan: c.plan, record: c.record, made: results, left: leftovers, width: width}
 	out.attempt = func(job int) (*reports.Attempt, error) {
-		if results[job].outcome == "" {
-			a := r.NotRun(c.plan.jobs[job], runErr)
-			return &a, nil
+		if results.at(job).outcome != "" {
+			return c.known.Attempt(c.plan.id(job))
 		}
-		return c.known.Attempt(c.plan.jobs[job].ID())
+		j, err := c.plan.Job(job)
+		if err != nil {
+			return nil, err
+		}
+		a := r.NotRun(j, runErr)
+		return &a, nil
 	}
 	if err := out.write(c.e, c.known); err != nil {
 		return &exitError{exitNotEvaluated, advised(errors.Join(runErr, err))}

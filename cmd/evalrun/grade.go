@@ -277,7 +277,9 @@ func (c *gradeCmd) predict(e *env, ds *datasets.Dataset, runs []*storedRun, rows
 			for _, r := range runs {
 				if r.jobs[0].Log.IsModel(sets[s].Model) {
 					used = true
-					r.take(&sets[s], rows)
+					if err := r.take(&sets[s], rows); err != nil {
+						return fmt.Errorf("predictions %s: %w", path, err)
+					}
 				}
 			}
 			if !used {
@@ -290,11 +292,13 @@ func (c *gradeCmd) predict(e *env, ds *datasets.Dataset, runs []*storedRun, rows
 
 // take gives the jobs their predictions. Empty ones were never run, so that they
 // have no log; they get a job all the same.
-func (r *storedRun) take(set *datasets.PredictionSet, rows map[string]*datasets.Instance) {
+func (r *storedRun) take(set *datasets.PredictionSet, rows map[string]*datasets.Instance) error {
 	r.model = set.Model
 	byID := map[string]*datasets.Prediction{}
-	for i := range set.Predictions {
-		p := &set.Predictions[i]
+	for p, err := range set.Predictions.All() {
+		if err != nil {
+			return err
+		}
 		byID[p.InstanceID] = p
 		r.predicted = append(r.predicted, p.InstanceID)
 	}
@@ -310,6 +314,7 @@ func (r *storedRun) take(set *datasets.PredictionSet, rows map[string]*datasets.
 		}
 	}
 	slices.SortFunc(r.jobs, func(a, b regrade.Job) int { return cmp.Compare(a.Instance.ID, b.Instance.ID) })
+	return nil
 }
 
 // someOf lists the first names.

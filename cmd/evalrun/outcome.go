@@ -5,8 +5,8 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
-	"unique"
 
 	"github.com/evalrun/evalrun/grading"
 	"github.com/evalrun/evalrun/internal/ledger"
@@ -25,16 +25,44 @@ type ended struct {
 }
 
 func endedOf(a *reports.Attempt) ended {
-	return ended{a.Outcome, unique.Make(a.ImageDigest).Value(), a.Deviations, a.ReusedFrom != nil}
+	return ended{a.Outcome, a.ImageDigest, a.Deviations, a.ReusedFrom != nil}
 }
+
+// endings say of each job how it ended. Many end alike, so that each is a number.
+type endings struct {
+	mu    sync.Mutex
+	kinds []ended
+	kind  map[string]uint32
+	of    []uint32 // by job
+}
+
+func newEndings(jobs int) *endings {
+	return &endings{kinds: []ended{{}}, kind: map[string]uint32{}, of: make([]uint32, jobs)}
+}
+
+// set may be called from any goroutine.
+func (e *endings) set(job int, m ended) {
+	name := fmt.Sprintf("%q %q %q %v", m.outcome, m.image, m.deviations, m.shared)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	kind, ok := e.kind[name]
+	if !ok {
+		kind = uint32(len(e.kinds))
+		e.kinds, e.kind[name] = append(e.kinds, m), kind
+	}
+	e.of[job] = kind
+}
+
+// at is how a job ended; it is for when no more end.
+func (e *endings) at(job int) *ended { return &e.kinds[e.of[job]] }
 
 // outcome is what a run has come to.
 type outcome struct {
 	c       *runCmd
 	layout  reports.Layout
-	plan    plan
+	plan    *plan
 	record  reports.RunRecord
-	made    []ended // by job
+	made    *endings
 	attempt func(job int) (*reports.Attempt, error)
 	left    *reports.Leftovers
 	width   int
@@ -55,8 +83,9 @@ type column struct {
 func (o *outcome) write(e *env, known *ledger.Ledger) error {
 	o.record.FinishedAt = time.Now()
 	o.jobs = map[column][]int{}
-	for i, j := range o.plan.jobs {
-		c := column{j.ID().Attempt, j.Prediction.Model}
+	for i := range o.plan.Len() {
+		id := o.plan.id(i)
+		c := column{id.Attempt, id.Model}
 		o.jobs[c] = append(o.jobs[c], i)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
@@ -64,9 +93,9 @@ func (o *outcome) write(e *env, known *ledger.Ledger) error {
 		for _, jobs := range o.jobs {
 			most = max(most, len(jobs))
 		}
-		debug.SetMemoryLimit(memoryLimit + int64(len(o.made))*keptOfAttempt + int64(most)*keptOfRecord)
+		debug.SetMemoryLimit(memoryLimit + int64(o.plan.Len())*keptOfAttempt + int64(most)*keptOfRecord)
 	}
-	numbers := slices.Collect(o.plan.attempts())
+	numbers := slices.Collect(o.plan.numbers())
 	for _, n := range numbers {
 		record := o.of(n)
 		layout := o.layout.Attempt(n)
@@ -82,7 +111,7 @@ func (o *outcome) write(e *env, known *ledger.Ledger) error {
 				return err
 			}
 			official := reports.NewOfficialRun(reports.OfficialInput{
-				DatasetIDs: o.plan.ids, PredictionIDs: o.plan.predicted[n-1][model], Attempts: attempts, Leftovers: o.left,
+				DatasetIDs: o.plan.ids, PredictionIDs: o.plan.predicted(n, model), Attempts: attempts, Leftovers: o.left,
 			})
 			if _, err := reports.WriteOfficialRun(layout, record.RunID, model, official); err != nil {
 				return err
@@ -106,8 +135,8 @@ func (o *outcome) write(e *env, known *ledger.Ledger) error {
 // a run with such a row is through all the same.
 func (o *outcome) unfinished() int {
 	n := 0
-	for i := range o.made {
-		if o.made[i].outcome == "" {
+	for i := range o.plan.Len() {
+		if o.made.at(i).outcome == "" {
 			n++
 		}
 	}
@@ -120,9 +149,9 @@ func (o *outcome) of(n int) reports.RunRecord {
 	record.ImageDigests, record.Reused = map[string]string{}, map[string]int{}
 	for _, model := range record.Models {
 		for _, i := range o.jobs[column{n, model}] {
-			m := &o.made[i]
+			m := o.made.at(i)
 			if m.image != "" {
-				record.ImageDigests[o.plan.jobs[i].Instance.ID] = m.image
+				record.ImageDigests[o.plan.Instance(i).ID] = m.image
 			}
 			if m.shared {
 				record.Reused[model]++
@@ -179,8 +208,11 @@ func (o *outcome) show(e *env, numbers []int) error {
 				continue
 			}
 			fmt.Fprintf(e.stdout, "  %s\n  %s\n\n", layout.SummaryFile(record.RunID, model), layout.ModelDir(record.RunID, model))
-			sets = append(sets, &results.Set{Name: name, Model: model, Run: record.RunID, Kind: results.KindRun, Record: &record,
-				Items: results.FromAttempts(layout, &record, model, attempts, true)})
+			items := results.FromAttempts(layout, &record, model, attempts, true)
+			for i := range items {
+				items[i].Dir, items[i].Reason = "", "" // which the rates of all attempts do not tell
+			}
+			sets = append(sets, &results.Set{Name: name, Model: model, Run: record.RunID, Kind: results.KindRun, Record: &record, Items: items})
 		}
 		if len(sets) > 1 {
 			together := analysis.NewAttempts(sets, analysis.Options{})

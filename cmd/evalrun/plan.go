@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -63,9 +62,13 @@ func (c *planCmd) Run(e *env) error {
 		return err
 	}
 	c.shareOut(&j.limits.Sandbox, eng.Info.CPUs)
+	jobs, err := newPlan(j.selected, j.sets, provider.Recipes, c.Attempts)
+	if err != nil {
+		return err
+	}
 	p := prediction{
 		workers: c.Workers, builders: c.Builders, limits: j.limits, capacity: capacity(eng.Info, c.Workers),
-		jobs: newPlan(j.selected, j.sets, provider.Recipes, c.Attempts).jobs, earlier: c.finished(e, c.layout(j)), durations: durations, images: made,
+		jobs: jobs, earlier: c.finished(e, c.layout(j)), durations: durations, images: made,
 	}
 	c.whole(provider.Recipes)
 	if !c.NoCache {
@@ -78,7 +81,10 @@ func (c *planCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	doc := p.document(missing)
+	doc, err := p.document(missing)
+	if err != nil {
+		return err
+	}
 	doc.Engine = eng.String()
 	if c.JSON {
 		enc := json.NewEncoder(e.stdout)
@@ -88,8 +94,9 @@ func (c *planCmd) Run(e *env) error {
 	return doc.write(e.stdout)
 }
 
-// finished are the attempts that earlier calls of the run have finished.
-func (c *runCmd) finished(e *env, layout reports.Layout) map[reports.AttemptID]grading.Outcome {
+// finished says what came of the attempts that earlier calls of the run have finished; nil
+// is that there are none.
+func (c *runCmd) finished(e *env, layout reports.Layout) func(reports.AttemptID) grading.Outcome {
 	found, err := ledger.Finished(ledger.Options{Layout: layout, RunID: c.RunID, Fresh: c.NoCache})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(e.stderr, "warning: the plan is that of a new run, since it cannot be read what earlier calls of run %s have done: %s\n",
@@ -99,7 +106,7 @@ func (c *runCmd) finished(e *env, layout reports.Layout) map[reports.AttemptID]g
 }
 
 // sharing says whose result an attempt would take, where it would not be made.
-type sharing int
+type sharing uint8
 
 const (
 	madeAnew    sharing = iota
@@ -114,29 +121,33 @@ type imagesThere interface {
 
 // sharedWork finds for each job whether it would take another one's result. Where an
 // image is still to come, its digest is not known, and nor is what was run in it.
-func sharedWork(ctx context.Context, jobs []runner.Job, images imagesThere, r *runner.Runner, verdicts *cache.Store) ([]sharing, error) {
-	shared := make([]sharing, len(jobs))
+func sharedWork(ctx context.Context, jobs runner.Jobs, images imagesThere, r *runner.Runner, verdicts *cache.Store) ([]sharing, error) {
+	shared := make([]sharing, jobs.Len())
 	type work struct {
-		instance   *datasets.Instance
 		patch      string
 		repetition int
 	}
-	seen := map[work]bool{}
+	seen := map[work]bool{} // of one instance, whose jobs stand in a row
 	var inst *datasets.Instance
 	var img runner.Image
 	var there bool
-	for i, j := range jobs {
-		if j.Prediction.Empty() {
+	for i := range shared {
+		if jobs.Empty(i) {
 			continue
 		}
-		if j.Instance != inst {
+		if jobs.Instance(i) != inst {
+			inst = jobs.Instance(i)
+			clear(seen)
 			var err error
-			if img, there, err = images.There(ctx, j.Instance); err != nil {
+			if img, there, err = images.There(ctx, inst); err != nil {
 				return nil, err
 			}
-			inst = j.Instance
 		}
-		w := work{j.Instance, j.Prediction.SHA256(), j.Repetition}
+		j, err := jobs.Job(i)
+		if err != nil {
+			return nil, err
+		}
+		w := work{j.Prediction.SHA256(), j.Repetition}
 		switch {
 		case there && ledger.Has(verdicts, r.RunKey(j, img)):
 			shared[i] = ofOtherRun
@@ -171,32 +182,6 @@ func imageTimes(ctx context.Context, h *schedule.History, eng *engine.Engine) fu
 		}
 		h.Observe(o)
 	}
-}
-
-// prediction is what a run is predicted from.
-type prediction struct {
-	workers   workerCount
-	builders  int
-	limits    runner.Limits
-	capacity  schedule.Resources
-	jobs      []runner.Job
-	earlier   map[reports.AttemptID]grading.Outcome
-	shared    []sharing // by job; nil is none
-	durations *schedule.History
-	images    *schedule.History
-}
-
-// wanted are the instances whose images the run needs, each once.
-func (p *prediction) wanted() []*datasets.Instance {
-	var list []*datasets.Instance
-	seen := map[*datasets.Instance]bool{}
-	for _, j := range p.jobs {
-		if !j.Prediction.Empty() && !seen[j.Instance] {
-			seen[j.Instance] = true
-			list = append(list, j.Instance)
-		}
-	}
-	return list
 }
 
 // imagesMissing are those that are not in the engine's store.
@@ -303,121 +288,6 @@ type planRoom struct {
 
 func rangeOf(r schedule.Range) planRange {
 	return planRange{r.Low.Seconds(), r.Mid.Seconds(), r.High.Seconds()}
-}
-
-// document predicts.
-func (p *prediction) document(missing imagesMissing) planDocument {
-	doc := planDocument{
-		SchemaVersion: 1, Attempts: len(p.jobs), Known: map[string]int{}, Workers: p.workers.most(), Auto: p.workers == autoWorkers, Images: missing,
-	}
-	r := runner.New(runner.Options{History: p.durations, Limits: p.limits})
-	seen := map[string]bool{}
-	var estimates []schedule.Estimate
-	for i, j := range p.jobs {
-		if !seen[j.Instance.ID] {
-			seen[j.Instance.ID] = true
-			doc.Instances++
-		}
-		old, ok := p.earlier[j.ID()]
-		switch {
-		case j.Prediction.Empty():
-			doc.Empty++
-		case ok && old.Evaluated():
-			doc.Reused++
-		case p.shared != nil && p.shared[i] == ofOtherRun:
-			doc.OtherRuns++
-		case p.shared != nil && p.shared[i] == ofSamePatch:
-			doc.SamePatch++
-		default:
-			e := r.Estimate(j)
-			estimates = append(estimates, e)
-			doc.Known[e.Level.String()]++
-			doc.CPUSeconds += e.Seconds * e.Needs.CPUs
-		}
-	}
-	workers := p.atOnce(estimates)
-	doc.Workers = workers
-	doc.Time.Tests = rangeOf(schedule.Predict(estimates, orderOf(estimates, workers), workers))
-	doc.Time.Total = doc.Time.Tests
-	doc.Memory, doc.Disk = p.room(estimates, workers)
-	p.predictImages(&doc, missing)
-	return doc
-}
-
-func orderOf(estimates []schedule.Estimate, workers int) []int {
-	tasks := make([]schedule.Task, len(estimates))
-	for i, e := range estimates {
-		tasks[i].Seconds = e.Seconds
-	}
-	return schedule.Order(tasks, workers)
-}
-
-// atOnce is how many run at a time on average, by what they need.
-func (p *prediction) atOnce(estimates []schedule.Estimate) int {
-	n := float64(p.workers.most())
-	var total, cpu, memory float64
-	for _, e := range estimates {
-		total += e.Seconds
-		cpu += e.Seconds * e.Needs.CPUs
-		memory += e.Seconds * float64(e.Needs.MemoryBytes)
-	}
-	if c := p.capacity.CPUs; c > 0 && cpu > 0 {
-		n = min(n, c/(cpu/total))
-	}
-	if m := float64(p.capacity.MemoryBytes); m > 0 && memory > 0 {
-		n = min(n, m/(memory/total))
-	}
-	return max(1, int(n))
-}
-
-// room is what the neediest that fit at a time need.
-func (p *prediction) room(estimates []schedule.Estimate, workers int) (memory, disk planRoom) {
-	most := func(of func(schedule.Estimate) int64) (sum int64) {
-		all := make([]int64, len(estimates))
-		for i, e := range estimates {
-			all[i] = of(e)
-		}
-		slices.Sort(all)
-		for _, n := range all[max(0, len(all)-workers):] {
-			sum += n
-		}
-		return sum
-	}
-	memory = planRoom{most(func(e schedule.Estimate) int64 { return e.Needs.MemoryBytes }), p.capacity.MemoryBytes}
-	disk = planRoom{most(func(e schedule.Estimate) int64 { return e.Needs.DiskBytes }), p.capacity.DiskBytes}
-	if memory.Capacity > 0 {
-		memory.Needed = min(memory.Needed, memory.Capacity) // admission sees to it
-	}
-	return memory, disk
-}
-
-// predictImages adds the time until the images are there. They are made beside the
-// tests, so that in the best case they add nothing but the first.
-func (p *prediction) predictImages(doc *planDocument, missing imagesMissing) {
-	if len(missing.of) == 0 {
-		return
-	}
-	var estimates []schedule.Estimate
-	first, sizes := map[string]int64{}, int64(0)
-	known := true
-	for _, inst := range missing.of {
-		e := p.images.Estimate(inst.ID, inst.Repo)
-		estimates = append(estimates, e)
-		known = known && e.Needs.DiskBytes > 0
-		sizes += e.Needs.DiskBytes
-		first[layerOf(inst)] = max(first[layerOf(inst)], e.Needs.DiskBytes)
-	}
-	r := schedule.Predict(estimates, orderOf(estimates, p.builders), p.builders)
-	made := rangeOf(r)
-	doc.Time.Images = &made
-	t := doc.Time.Tests
-	doc.Time.Total = planRange{max(t.Low, made.Low), max(t.Mid, made.Mid) + min(t.Mid, made.Mid)/2, t.High + made.High}
-	if known {
-		doc.ImageBytes = &planBytes{High: sizes}
-		for _, n := range first {
-			doc.ImageBytes.Low += n
-		}
-	}
 }
 
 // write is the plan for people.

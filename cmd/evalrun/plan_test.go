@@ -35,9 +35,9 @@ func (s fakeStore) Image(_ context.Context, ref string) (string, bool, error) {
 	return "sha256:x", s[ref], nil
 }
 
-func planJobs(n int) []runner.Job {
+func planJobs(n int) runner.List {
 	text := "diff"
-	var list []runner.Job
+	var list runner.List
 	for i := range n {
 		id := fmt.Sprintf("a__b-%d", i)
 		list = append(list, runner.Job{
@@ -54,10 +54,11 @@ func TestPlan(t *testing.T) {
 	empty := ""
 	list[7].Prediction.Patch = &empty
 	list[0].Instance.Image, list[1].Instance.Image = "swebench/x:latest", "swebench/y:latest"
+	earlier := map[reports.AttemptID]grading.Outcome{{Model: "m", InstanceID: "a__b-6", Attempt: 1}: grading.Resolved, {Model: "m", InstanceID: "a__b-5", Attempt: 1}: grading.InfraFailed}
 	p := prediction{
 		workers: 2, builders: 2, limits: runner.Limits{Timeout: time.Hour, Sandbox: sandbox.Limits{MemoryBytes: 4 << 30}},
 		capacity: schedule.Resources{MemoryBytes: 8 << 30, DiskBytes: 100 << 30}, jobs: list,
-		earlier:   map[reports.AttemptID]grading.Outcome{{Model: "m", InstanceID: "a__b-6", Attempt: 1}: grading.Resolved, {Model: "m", InstanceID: "a__b-5", Attempt: 1}: grading.InfraFailed},
+		earlier:   func(id reports.AttemptID) grading.Outcome { return earlier[id] },
 		durations: schedule.NewHistory(), images: schedule.NewHistory(),
 	}
 	for range 8 {
@@ -69,7 +70,10 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := p.document(missing)
+	doc, err := p.document(missing)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if doc.Attempts != 8 || doc.Instances != 8 || doc.Reused != 1 || doc.Empty != 1 || doc.Workers != 2 {
 		t.Errorf("%+v", doc)
 	}
@@ -117,7 +121,10 @@ func TestPlanOfUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := p.document(missing)
+	doc, err := p.document(missing)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if doc.Workers != 2 || doc.Known["guessed"] != 4 || doc.ImageBytes != nil {
 		t.Errorf("%+v", doc)
 	}

@@ -103,7 +103,7 @@ func removeImage(ctx context.Context, store imageRemover, id string, pulled bool
 }
 
 // room watches the disks of a run. forget is told of images that are gone.
-func (c *runCmd) room(eng *engine.Engine, next runner.Images, there imagesThere, forget func(digest string), jobs []runner.Job, say func(string)) (*roomyImages, error) {
+func (c *runCmd) room(eng *engine.Engine, next runner.Images, there imagesThere, forget func(digest string), jobs *plan, say func(string)) (*roomyImages, error) {
 	images := &roomyImages{next: next, fetched: &sync.Map{}}
 	o := room.Options{Say: say, Remove: func(ctx context.Context, id string) (bool, error) {
 		_, pulled := images.fetched.Load(id)
@@ -114,8 +114,8 @@ func (c *runCmd) room(eng *engine.Engine, next runner.Images, there imagesThere,
 		return removed, err
 	}}
 	byID := map[string]*datasets.Instance{}
-	for i := range jobs {
-		byID[jobs[i].Instance.ID] = jobs[i].Instance
+	for i := range jobs.selected {
+		byID[jobs.selected[i].ID] = &jobs.selected[i]
 	}
 	o.Find = func(ctx context.Context, id string) (string, bool) {
 		img, ok, err := there.There(ctx, byID[id])
@@ -142,10 +142,6 @@ func (c *runCmd) room(eng *engine.Engine, next runner.Images, there imagesThere,
 	if o.Folders = append(o.Folders, c.Output); len(o.Folders) == 1 {
 		o.Remove = nil // images are elsewhere
 	}
-	order := make([]string, len(jobs))
-	for i := range jobs {
-		order[i] = jobs[i].Instance.ID
-	}
-	images.keeper, err = room.New(o, order)
+	images.keeper, err = room.New(o, jobs.needs())
 	return images, err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,7 +80,7 @@ func TestRoomOfFollowers(t *testing.T) {
 			Folders: []string{"engine"}, Floor: 400, Every: time.Second, Say: func(string) {},
 			Stat:   func(string) (room.Disk, error) { return room.Disk{Free: free.Load(), Inodes: -1}, nil },
 			Remove: func(context.Context, string) (bool, error) { removed = true; return false, nil },
-		}, []string{"a", "a", "b"})
+		}, slices.Values([]string{"a", "a", "b"}))
 		if err != nil {
 			t.Fatal(err)
 		}

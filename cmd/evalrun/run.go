@@ -171,8 +171,8 @@ func (c *runCmd) shareOut(limits *sandbox.Limits, cpus int) {
 
 // begin writes down what the run is about, before anything runs: one that is killed
 // can still be shown.
-func (c *runCmd) begin(e *env, layout reports.Layout, p plan, record reports.RunRecord, known *ledger.Ledger) error {
-	for n := range p.attempts() {
+func (c *runCmd) begin(e *env, layout reports.Layout, p *plan, record reports.RunRecord, known *ledger.Ledger) error {
+	for n := range p.numbers() {
 		if err := reports.WriteRun(layout.Attempt(n), p.record(record, n)); err != nil {
 			return err
 		}
@@ -296,13 +296,13 @@ func advised(err error) error {
 }
 
 // verdict is the exit code of the run.
-func (c *runCmd) verdict(e *env, results []ended, runErr error) error {
+func (c *runCmd) verdict(e *env, results *endings, runErr error) error {
 	if e.ctx.Err() != nil {
 		return &exitError{exitInterrupted, fmt.Errorf("interrupted; what was done is kept: the same command goes on from there")}
 	}
 	missing := 0
-	for _, m := range results {
-		if !m.outcome.Evaluated() {
+	for i := range results.of {
+		if !results.at(i).outcome.Evaluated() {
 			missing++
 		}
 	}
@@ -310,13 +310,13 @@ func (c *runCmd) verdict(e *env, results []ended, runErr error) error {
 		if missing == 0 {
 			return nil // an earlier call has made what this one did not come to
 		}
-		return &exitError{exitNotEvaluated, fmt.Errorf("%w: %d of %d predictions are not evaluated; the same command goes on from there", runErr, missing, len(results))}
+		return &exitError{exitNotEvaluated, fmt.Errorf("%w: %d of %d predictions are not evaluated; the same command goes on from there", runErr, missing, len(results.of))}
 	}
 	if runErr != nil {
 		return &exitError{exitNotEvaluated, advised(runErr)}
 	}
 	if missing > 0 {
-		return &exitError{exitNotEvaluated, fmt.Errorf("%d of %d predictions could not be evaluated; the reasons are in the table", missing, len(results))}
+		return &exitError{exitNotEvaluated, fmt.Errorf("%d of %d predictions could not be evaluated; the reasons are in the table", missing, len(results.of))}
 	}
 	return nil
 }

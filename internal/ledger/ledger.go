@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-	"unique"
 
 	"github.com/evalrun/evalrun/cache"
 	"github.com/evalrun/evalrun/grading"
@@ -43,34 +41,10 @@ type Ledger struct {
 	journal *journal.Journal
 	place   string
 
-	mu     sync.Mutex
-	done   map[reports.AttemptID]entry
-	ran    map[key]reports.AttemptID // by RunKey, an attempt whose result others may take
+	mu sync.Mutex
+	index
 	warned bool
 	goesOn bool // the last call that was read was fresh, and is not through
-}
-
-// entry is where the record of a finished attempt is, and what it is looked for by.
-type entry struct {
-	key, runKey key
-	outcome     grading.Outcome
-	place       journal.Place
-}
-
-// key is that of an attempt's record, in less memory: there may be a million.
-type key [sha256.Size]byte
-
-func keyOf(text string) key {
-	if text == "" {
-		return key{}
-	}
-	return sha256.Sum256([]byte(text))
-}
-
-// compactID is an id whose names are in memory once.
-func compactID(id reports.AttemptID) reports.AttemptID {
-	id.Model, id.InstanceID = unique.Make(id.Model).Value(), unique.Make(id.InstanceID).Value()
-	return id
 }
 
 // lockWait is how long another process may take to let go of the run: `report
@@ -82,7 +56,7 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 	if o.Warn == nil {
 		o.Warn = func(string) {}
 	}
-	l := &Ledger{o: o, done: map[reports.AttemptID]entry{}, ran: map[key]reports.AttemptID{}}
+	l := &Ledger{o: o, index: newIndex()}
 	if err := l.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -172,27 +146,9 @@ func (l *Ledger) take(ev journal.Event) error {
 // on from it.
 func (l *Ledger) startOver(fresh bool) {
 	if l.o.Fresh && !(fresh && l.goesOn) {
-		clear(l.done)
-		clear(l.ran)
+		l.index = newIndex()
 	}
 	l.goesOn = fresh
-}
-
-func (l *Ledger) remember(a *reports.Attempt, place journal.Place) {
-	id := compactID(a.ID())
-	e := entry{keyOf(a.Key), keyOf(a.RunKey), grading.Outcome(unique.Make(string(a.Outcome)).Value()), place}
-	l.done[id] = e
-	if a.ReusedFrom == nil && shareable(a) {
-		l.ran[e.runKey] = id
-	}
-}
-
-// forget is for an attempt that is made anew: its old log is gone.
-func (l *Ledger) forget(id reports.AttemptID) {
-	if old, ok := l.done[id]; ok && l.ran[old.runKey] == id {
-		delete(l.ran, old.runKey)
-	}
-	delete(l.done, id)
 }
 
 // Begin writes down what this call of the run is about. The attempts of a run that
@@ -294,24 +250,26 @@ func (l *Ledger) End(run reports.RunRecord, left int) error {
 	return err
 }
 
-// Finished reads which attempts a call of the run would find finished, and what came of
-// them, without taking the run.
-func Finished(o Options) (map[reports.AttemptID]grading.Outcome, error) {
+// Finished reads which attempts a call of the run would find finished, and gives what came
+// of each, "" for the others, without taking the run.
+func Finished(o Options) (func(reports.AttemptID) grading.Outcome, error) {
 	f, err := journal.OpenFile(o.Layout.JournalFile(o.RunID))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	l := &Ledger{o: o, done: map[reports.AttemptID]entry{}, ran: map[key]reports.AttemptID{}}
+	l := &Ledger{o: o, index: newIndex()}
 	if _, err := journal.Read(f, l.take); err != nil {
 		return nil, err
 	}
 	l.startOver(o.Fresh)
-	found := map[reports.AttemptID]grading.Outcome{}
-	for id, e := range l.done {
-		found[id] = e.outcome
-	}
-	return found, nil
+	return func(id reports.AttemptID) grading.Outcome {
+		e, ok := l.find(id)
+		if !ok {
+			return ""
+		}
+		return l.outcome(e)
+	}, nil
 }
 
 // Done counts the attempts that earlier calls have finished with a result of the
@@ -319,7 +277,7 @@ func Finished(o Options) (map[reports.AttemptID]grading.Outcome, error) {
 func (l *Ledger) Done() int {
 	n := 0
 	for _, e := range l.done {
-		if e.outcome.Evaluated() {
+		if l.outcome(e).Evaluated() {
 			n++
 		}
 	}
@@ -329,7 +287,7 @@ func (l *Ledger) Done() int {
 // Attempt reads the record of an attempt that is finished.
 func (l *Ledger) Attempt(id reports.AttemptID) (*reports.Attempt, error) {
 	l.mu.Lock()
-	e, ok := l.done[id]
+	e, ok := l.find(id)
 	l.mu.Unlock()
 	if !ok {
 		return nil, fmt.Errorf("instance %s, model %s: the journal of run %q does not have its end", id.InstanceID, id.Model, l.o.RunID)
@@ -341,7 +299,7 @@ func (l *Ledger) Attempt(id reports.AttemptID) (*reports.Attempt, error) {
 // sure that its files say the same. It is for attempts that this call did not come to.
 func (l *Ledger) Earlier(id reports.AttemptID) (*reports.Attempt, error) {
 	l.mu.Lock()
-	e, ok := l.done[id]
+	e, ok := l.find(id)
 	l.mu.Unlock()
 	if !ok {
 		return nil, nil

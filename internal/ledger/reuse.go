@@ -33,30 +33,26 @@ func (l *Ledger) Result(ctx context.Context, want *reports.Attempt, inst *datase
 // own is the attempt's own result of an earlier call.
 func (l *Ledger) own(ctx context.Context, want *reports.Attempt, inst *datasets.Instance) (*reports.Attempt, error) {
 	l.mu.Lock()
-	e, ok := l.done[want.ID()]
+	e, ok := l.find(want.ID())
 	l.mu.Unlock()
 	if !ok {
-		return nil, nil
-	}
-	same := e.key == keyOf(want.Key) && e.outcome.Evaluated()
-	if !same && (l.o.Fresh || e.runKey == key{} || e.runKey != keyOf(want.RunKey)) {
 		return nil, nil
 	}
 	a, err := l.record(e)
 	switch {
 	case err != nil:
 		return nil, err
-	case same:
+	case a.Key == want.Key && a.Outcome.Evaluated():
 		a.Resumed = true
 		return a, l.restore(a)
-	case !shareable(a):
+	case l.o.Fresh || a.RunKey != want.RunKey || !shareable(a):
 		return nil, nil
 	}
 	return l.fit(ctx, a, l.files(a).TestOutput, want, inst)
 }
 
 func (l *Ledger) record(e entry) (*reports.Attempt, error) {
-	ev, err := l.journal.ReadAt(e.place)
+	ev, err := l.journal.ReadAt(e.place())
 	if err != nil {
 		return nil, err
 	}
@@ -75,15 +71,17 @@ func (l *Ledger) restore(a *reports.Attempt) error {
 // sibling is the result of another attempt of this run at the same.
 func (l *Ledger) sibling(ctx context.Context, want *reports.Attempt, inst *datasets.Instance) (*reports.Attempt, error) {
 	l.mu.Lock()
-	id, ok := l.ran[keyOf(want.RunKey)]
-	e := l.done[id]
+	e, ok := l.at(want.RunKey)
 	l.mu.Unlock()
-	if !ok || id == want.ID() {
+	if !ok {
 		return nil, nil
 	}
 	found, err := l.record(e)
 	if err != nil {
 		return nil, err
+	}
+	if found.RunKey != want.RunKey || found.ID() == want.ID() {
+		return nil, nil
 	}
 	from, to := l.files(found).TestOutput, l.files(want).TestOutput
 	log, err := os.Open(from)

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"sync"
@@ -73,7 +74,7 @@ const mostRefusals = 15
 
 // New returns the Keeper of a run whose work needs images in this order; a key may
 // be named several times.
-func New(o Options, order []string) (*Keeper, error) {
+func New(o Options, order iter.Seq[string]) (*Keeper, error) {
 	if o.Stat == nil {
 		o.Stat = stat
 	}
@@ -81,10 +82,12 @@ func New(o Options, order []string) (*Keeper, error) {
 		o.Every = 2 * time.Second
 	}
 	k := &Keeper{o: o, images: map[string]string{}, left: map[string]int{}, order: map[string]int{}, active: map[string]int{}, going: map[string]chan struct{}{}, stays: map[string]refusal{}}
-	for _, key := range order {
+	i := 0
+	for key := range order {
 		k.left[key]++
+		k.order[key] = i
+		i++
 	}
-	k.Order(order)
 	if len(o.Folders) == 0 {
 		return k, nil
 	}

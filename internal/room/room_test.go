@@ -49,7 +49,7 @@ func keeper(t *testing.T, m *machine, o Options, order ...string) *Keeper {
 	t.Helper()
 	o.Folders, o.Stat, o.Remove, o.Every = []string{"engine", "out"}, m.stat, m.remove, time.Second
 	o.Say = func(text string) { m.said = append(m.said, text) }
-	k, err := New(o, order)
+	k, err := New(o, slices.Values(order))
 	if err != nil {
 		t.Fatal(err)
 	}

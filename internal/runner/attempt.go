@@ -139,7 +139,7 @@ func (r *Runner) tryAll(ctx context.Context, rd ready, a *reports.Attempt, files
 		before.WaitedSeconds = a.WaitedSeconds
 		*a = before
 		a.Warnings = slices.Clone(troubles)
-		t := &trial{structured: rd.structured, r: r, try: try, index: rd.index, job: rd.job, image: rd.image, patch: *rd.patch, limits: r.limits(rd.job), a: a, files: files}
+		t := &trial{structured: rd.structured, r: r, try: try, index: rd.index, batch: rd.batch, job: rd.job, image: rd.image, patch: *rd.patch, limits: r.limits(rd.job), a: a, files: files}
 		err := t.run(ctx)
 		var stop error
 		switch {

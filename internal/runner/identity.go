@@ -117,39 +117,45 @@ func (r *Runner) files(a *reports.Attempt) reports.InstanceFiles {
 	return r.o.Layout.Attempt(a.Attempt).Instance(a.RunID, a.Model, a.InstanceID)
 }
 
-// sameWork finds for each job the first one at the same patch for the same
-// instance: jobs that follow one are not made unless its result cannot be taken.
-func sameWork(jobs []Job) (followers map[int][]ready, follows []bool) {
+// sameWork finds for each job of a group the first one at the same patch: jobs that
+// follow one are not made unless its result cannot be taken.
+func sameWork(jobs Jobs, g *group) (followers map[int][]int, follows []bool, err error) {
 	type work struct {
-		instance   string
 		patch      string
 		repetition int
 	}
 	first := map[work]int{}
-	followers, follows = map[int][]ready{}, make([]bool, len(jobs))
-	for i, j := range jobs {
-		if j.Prediction.Empty() {
+	followers, follows = map[int][]int{}, make([]bool, g.n)
+	for i := g.first; i < g.first+g.n; i++ {
+		if jobs.Empty(i) {
 			continue
 		}
-		w := work{j.Instance.ID, j.Prediction.SHA256(), j.Repetition}
+		j, err := jobs.Job(i)
+		if err != nil {
+			return nil, nil, err
+		}
+		w := work{j.Prediction.SHA256(), j.Repetition}
 		leader, ok := first[w]
 		if !ok {
 			first[w] = i
 			continue
 		}
-		followers[leader], follows[i] = append(followers[leader], ready{index: i, job: j}), true
+		followers[leader], follows[i-g.first] = append(followers[leader], i), true
 	}
-	return followers, follows
+	return followers, follows, nil
 }
 
 // follow makes the attempts that have waited for another one at the same.
-func (r *Runner) follow(ctx context.Context, leader ready, keep func(int, *reports.Attempt)) error {
-	for _, rd := range r.followers[leader.index] {
+func (r *Runner) follow(ctx context.Context, jobs Jobs, leader ready, keep func(int, *reports.Attempt)) error {
+	for _, i := range leader.followers {
 		if ctx.Err() != nil {
 			return nil
 		}
-		rd.image, rd.err = leader.image, leader.err
-		if err := r.make(ctx, rd, keep); err != nil {
+		j, err := jobs.Job(i)
+		if err != nil {
+			return err
+		}
+		if err := r.make(ctx, ready{index: i, batch: leader.batch, job: j, image: leader.image, err: leader.err}, keep); err != nil {
 			return err
 		}
 	}

@@ -11,57 +11,63 @@ import (
 	"github.com/evalrun/evalrun/reports"
 )
 
-// group is all jobs of one instance that stand in a row: they share an image, and
-// one builder takes them all, so that two never wait for the same.
-type group struct {
-	jobs    []int
-	layer   string
-	seconds float64 // expected of the longest
-
-	priority float64 // between the stages: earlier in the order is higher
+// plan groups the jobs and puts the longest first.
+func (r *Runner) plan(jobs Jobs) ([]group, error) {
+	groups, err := r.groups(jobs)
+	if err != nil {
+		return nil, err
+	}
+	tasks := make([]schedule.Task, len(groups))
+	for i, g := range groups {
+		tasks[i] = schedule.Task{Seconds: g.expected.Seconds, Layer: g.layer}
+	}
+	ordered := make([]group, 0, len(groups))
+	var batches []schedule.Batch
+	for at, i := range schedule.Order(tasks, r.o.Workers) {
+		g := groups[i]
+		g.place, g.priority = at, -float64(at)
+		ordered = append(ordered, g)
+		batches = append(batches, schedule.Batch{Estimate: g.expected, Tasks: g.n - g.empty}, schedule.Batch{Tasks: g.empty})
+	}
+	r.forecast.Store(schedule.NewForecast(batches, r.o.Workers))
+	return ordered, nil
 }
 
-// plan groups the jobs and puts the longest first.
-func (r *Runner) plan(jobs []Job) []group {
+// groups are the jobs by instance, in their order.
+func (r *Runner) groups(jobs Jobs) ([]group, error) {
 	var groups []group
-	estimates := make([]schedule.Estimate, len(jobs))
-	for start := 0; start < len(jobs); {
-		inst := jobs[start].Instance
-		g := group{}
-		for i := start; i < len(jobs) && jobs[i].Instance.ID == inst.ID; i++ {
-			g.jobs = append(g.jobs, i)
-			estimates[i] = r.Estimate(jobs[i])
-			g.seconds = max(g.seconds, estimates[i].Seconds)
+	for start := 0; start < jobs.Len(); {
+		inst := jobs.Instance(start)
+		g := group{first: start}
+		for i := start; i < jobs.Len() && jobs.Instance(i).ID == inst.ID; i++ {
+			g.n++
+			if jobs.Empty(i) {
+				g.empty++
+			} else if g.n == g.empty+1 { // the first, which stands for all
+				j, err := jobs.Job(i)
+				if err != nil {
+					return nil, err
+				}
+				g.expected = r.Estimate(j)
+			}
 		}
 		if r.o.Layer != nil {
 			g.layer = r.o.Layer(inst)
 		}
 		groups = append(groups, g)
-		start += len(g.jobs)
+		start += g.n
 	}
-	tasks := make([]schedule.Task, len(groups))
-	for i, g := range groups {
-		tasks[i] = schedule.Task{Seconds: g.seconds, Layer: g.layer}
-	}
-	ordered := make([]group, 0, len(groups))
-	order := make([]int, 0, len(jobs))
-	for at, i := range schedule.Order(tasks, r.o.Workers) {
-		groups[i].priority = -float64(at)
-		ordered = append(ordered, groups[i])
-		order = append(order, groups[i].jobs...)
-	}
-	r.forecast.Store(schedule.NewForecast(estimates, order, r.o.Workers))
-	return ordered
+	return groups, nil
 }
 
 // Order is the instances in the order in which their images are asked for.
-func (r *Runner) Order(jobs []Job) []string {
-	groups := r.plan(jobs)
+func (r *Runner) Order(jobs Jobs) ([]string, error) {
+	groups, err := r.plan(jobs)
 	ids := make([]string, len(groups))
 	for i, g := range groups {
-		ids[i] = jobs[g.jobs[0]].Instance.ID
+		ids[i] = jobs.Instance(g.first).ID
 	}
-	return ids
+	return ids, err
 }
 
 // Estimate is what is expected of a job; no more than its limits allow.
@@ -91,7 +97,7 @@ func (r *Runner) Estimate(job Job) schedule.Estimate {
 
 // prepareAll gets the images of the jobs, some at a time, and passes the jobs on
 // as their images are there.
-func (r *Runner) prepareAll(ctx context.Context, g *errgroup.Group, jobs []Job, groups []group) *schedule.Queue[ready] {
+func (r *Runner) prepareAll(ctx context.Context, g *errgroup.Group, jobs Jobs, groups []group) *schedule.Queue[ready] {
 	shared := make([]string, len(groups))
 	for i := range groups {
 		shared[i] = groups[i].layer
@@ -106,8 +112,11 @@ func (r *Runner) prepareAll(ctx context.Context, g *errgroup.Group, jobs []Job, 
 			defer builders.Done()
 			for {
 				i, done, ok := layers.Next(ctx)
-				if !ok || !r.prepareGroup(ctx, jobs, groups[i], prepared, done) {
+				if !ok {
 					return nil
+				}
+				if more, err := r.prepareGroup(ctx, jobs, &groups[i], prepared, done); !more {
+					return err
 				}
 			}
 		})
@@ -123,15 +132,24 @@ func (r *Runner) prepareAll(ctx context.Context, g *errgroup.Group, jobs []Job, 
 // prepareGroup gets the images of a group's jobs that need one and passes them on;
 // false means that the run has ended. fetched is called as soon as what the image
 // shares with others is there.
-func (r *Runner) prepareGroup(ctx context.Context, jobs []Job, g group, to *schedule.Queue[ready], fetched func()) bool {
+func (r *Runner) prepareGroup(ctx context.Context, jobs Jobs, g *group, to *schedule.Queue[ready], fetched func()) (more bool, err error) {
 	once := sync.OnceFunc(fetched)
 	defer once()
-	for _, i := range g.jobs {
-		if r.follows[i] {
+	followers, follows := map[int][]int{}, make([]bool, g.n)
+	if !r.o.Apart {
+		if followers, follows, err = sameWork(jobs, g); err != nil {
+			return false, err
+		}
+	}
+	for i := g.first; i < g.first+g.n; i++ {
+		if follows[i-g.first] {
 			continue // until the one it follows is done
 		}
-		rd := ready{index: i, job: jobs[i]}
-		if !rd.job.Prediction.Empty() {
+		rd := ready{index: i, batch: g.batch(jobs.Empty(i)), followers: followers[i]}
+		if rd.job, err = jobs.Job(i); err != nil {
+			return false, err
+		}
+		if !jobs.Empty(i) {
 			began := time.Now()
 			rd.image, rd.err = r.image(ctx, rd.job)
 			rd.imageTook = time.Since(began)
@@ -141,10 +159,10 @@ func (r *Runner) prepareGroup(ctx context.Context, jobs []Job, g group, to *sche
 			once()
 		}
 		if !to.Put(ctx, g.priority, rd) {
-			return false
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
 }
 
 // enter waits for a worker, and until the machine has room for what the attempt is
@@ -165,7 +183,7 @@ func (t *trial) enter(ctx context.Context) (waited time.Duration, leave func(), 
 	}
 	t.r.emit(Event{Kind: Entered, Job: t.job, Took: waited})
 	if !t.unpatched {
-		t.r.forecast.Load().Begin(t.index, time.Now())
+		t.r.forecast.Load().Begin(t.index, t.batch, time.Now())
 	}
 	return waited, func() {
 		t.entered = false
@@ -179,7 +197,7 @@ func (t *trial) enter(ctx context.Context) (waited time.Duration, leave func(), 
 // interrupted.
 func (r *Runner) learn(rd ready, a *reports.Attempt) {
 	ran := a != nil && !a.Reused && a.Outcome.Evaluated() && len(a.Phases) > 1
-	r.forecast.Load().End(rd.index, time.Now(), ran)
+	r.forecast.Load().End(rd.index, rd.batch, time.Now(), ran)
 	if ran && r.o.History != nil {
 		r.o.History.Observe(schedule.Observation{
 			Instance: a.InstanceID, Repo: a.Repo, Seconds: a.Seconds, CPUSeconds: a.Usage.CPUSeconds,

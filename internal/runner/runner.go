@@ -24,23 +24,6 @@ import (
 	"github.com/evalrun/evalrun/reports"
 )
 
-// Job is one attempt to be made.
-type Job struct {
-	Instance   *datasets.Instance
-	Recipe     *datasets.Recipe
-	Prediction *datasets.Prediction
-	// Attempt is which of several at the instance it is, from 1; 0 is the only one.
-	Attempt int
-	// Repetition tells attempts at one patch apart that are all to be made: none
-	// stands for another of a different repetition.
-	Repetition int
-}
-
-// ID names the attempt within its run.
-func (j Job) ID() reports.AttemptID {
-	return reports.AttemptID{Model: j.Prediction.Model, InstanceID: j.Instance.ID, Attempt: max(1, j.Attempt)}
-}
-
 // Image is what an attempt starts from.
 type Image struct {
 	Ref        string
@@ -154,9 +137,6 @@ type Runner struct {
 	workers   *workers
 	admission *schedule.Admission
 	forecast  atomic.Pointer[schedule.Forecast]
-
-	followers map[int][]ready // by the job whose result they can take
-	follows   []bool
 }
 
 // New returns a Runner.
@@ -177,11 +157,14 @@ func New(o Options) *Runner {
 // ready is a job whose image is there, or is known not to be.
 type ready struct {
 	index int // among the jobs
+	batch int // of the forecast
 	job   Job
 	image Image
 	err   error
-	text  *string   // of the patch
-	patch *prepared // nil where none is to be applied
+
+	followers []int     // jobs that can take its result
+	text      *string   // of the patch
+	patch     *prepared // nil where none is to be applied
 
 	imageTook time.Duration
 
@@ -199,7 +182,7 @@ type prepared struct {
 // a job that was not reached has outcome not_run. The error is that of Make.
 func (r *Runner) Run(ctx context.Context, jobs []Job) ([]reports.Attempt, error) {
 	attempts := make([]reports.Attempt, len(jobs))
-	err := r.Make(ctx, jobs, func(job int, a *reports.Attempt) { attempts[job] = *a })
+	err := r.Make(ctx, List(jobs), func(job int, a *reports.Attempt) { attempts[job] = *a })
 	for i := range attempts {
 		if attempts[i].Outcome == "" {
 			attempts[i] = r.NotRun(jobs[i], err)
@@ -211,25 +194,24 @@ func (r *Runner) Run(ctx context.Context, jobs []Job) ([]reports.Attempt, error)
 // Make makes the attempts and keeps nothing of them: keep is given the record of each
 // that has come to an end, with the place of its job, from any goroutine. The error is
 // context.Cause when the run was interrupted, ErrDeadline when its time was over,
-// ErrEngineGone when it gave up, or a failure to write results. When Make returns,
-// nothing it started is left running.
-func (r *Runner) Make(parent context.Context, jobs []Job, keep func(job int, a *reports.Attempt)) error {
+// ErrEngineGone when it gave up, or a failure to read jobs or to write results. When Make
+// returns, nothing it started is left running.
+func (r *Runner) Make(parent context.Context, jobs Jobs, keep func(job int, a *reports.Attempt)) error {
 	if !r.o.Deadline.IsZero() {
 		limited, cancel := context.WithDeadlineCause(parent, r.o.Deadline, ErrDeadline)
 		defer cancel()
 		parent = limited
 	}
-	r.followers, r.follows = nil, make([]bool, len(jobs))
-	if !r.o.Apart {
-		r.followers, r.follows = sameWork(jobs)
+	groups, err := r.plan(jobs)
+	if err != nil {
+		return err
 	}
-	groups := r.plan(jobs)
 	g, ctx := errgroup.WithContext(parent)
 	prepared := r.prepareAll(ctx, g, jobs, groups)
 	for range lanes * r.o.Workers {
-		g.Go(func() error { return r.work(ctx, prepared, keep) })
+		g.Go(func() error { return r.work(ctx, jobs, prepared, keep) })
 	}
-	err := g.Wait()
+	err = g.Wait()
 	r.bin.wait()
 	if err == nil {
 		r.bin.again(parent) // the group's context has ended
@@ -249,19 +231,23 @@ func (r *Runner) NotRun(job Job, err error) reports.Attempt {
 }
 
 // work makes attempts, one after another.
-func (r *Runner) work(ctx context.Context, prepared *schedule.Queue[ready], keep func(int, *reports.Attempt)) error {
+func (r *Runner) work(ctx context.Context, jobs Jobs, prepared *schedule.Queue[ready], keep func(int, *reports.Attempt)) error {
 	for ctx.Err() == nil {
 		rd, ok := prepared.Take(ctx)
 		if !ok {
 			return nil
 		}
-		for _, f := range r.followers[rd.index] {
-			r.emit(Event{Kind: Follows, Job: f.job}) // before the image it will need could be done with
+		for _, i := range rd.followers {
+			f, err := jobs.Job(i)
+			if err != nil {
+				return err
+			}
+			r.emit(Event{Kind: Follows, Job: f}) // before the image it will need could be done with
 		}
 		if err := r.make(ctx, rd, keep); err != nil {
 			return err
 		}
-		if err := r.follow(ctx, rd, keep); err != nil {
+		if err := r.follow(ctx, jobs, rd, keep); err != nil {
 			return err
 		}
 	}

@@ -209,7 +209,7 @@ func (s *simulation) run(t testing.TB) []grading.Outcome {
 	})
 	s.begun = time.Now()
 	outcomes := make([]grading.Outcome, len(list))
-	err := r.Make(context.Background(), list, func(job int, a *reports.Attempt) { outcomes[job] = a.Outcome })
+	err := r.Make(context.Background(), runner.List(list), func(job int, a *reports.Attempt) { outcomes[job] = a.Outcome })
 	if err != nil {
 		t.Fatal(err)
 	}

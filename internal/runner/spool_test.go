@@ -36,7 +36,11 @@ func TestPatchReadAgain(t *testing.T) {
 	k := newKit(t)
 	var jobs []runner.Job
 	for i, id := range []string{"a", "b"} {
-		jobs = append(jobs, job(id, func(j *runner.Job) { j.Prediction = &sets[0].Predictions[i] }))
+		p, err := sets[0].Predictions.At(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs = append(jobs, job(id, func(j *runner.Job) { j.Prediction = p }))
 	}
 	attempts, _, err := k.run(t, nil, jobs...)
 	if err != nil {

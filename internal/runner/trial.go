@@ -26,6 +26,7 @@ type trial struct {
 	r      *Runner
 	try    int // 1 is the first
 	index  int // of the job
+	batch  int // of the forecast
 	job    Job
 	image  Image
 	patch  prepared

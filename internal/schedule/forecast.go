@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,14 +12,19 @@ type Forecast struct {
 	workers float64
 
 	mu       sync.Mutex
-	tasks    []Estimate
-	gone     []bool // begun or ended
-	order    []int  // in which they are begun, more or less
+	batches  []Batch // in the order in which they are begun, more or less; Tasks have not begun
+	first    int     // of them with such tasks
 	pending  totals
-	running  map[int]time.Time // since when
-	expected float64           // of those that have ended
+	running  map[int]started
+	expected float64 // of those that have ended
 	took     float64
 	ended    int
+}
+
+// started is a task at work.
+type started struct {
+	batch int
+	since time.Time
 }
 
 // totals are sums over tasks.
@@ -29,55 +35,58 @@ type totals struct {
 	guessed  int
 }
 
-func (t *totals) add(e Estimate, sign float64) {
-	t.n += int(sign)
-	t.seconds += sign * e.Seconds
-	t.variance += sign * e.variance()
+func (t *totals) add(e Estimate, n int) {
+	t.n += n
+	t.seconds += float64(n) * e.Seconds
+	t.variance += float64(n) * e.variance()
 	if e.Level == Guessed {
-		t.guessed += int(sign)
+		t.guessed += n
 	}
 }
 
-// NewForecast is for these tasks, begun in the given order of their indices.
-func NewForecast(tasks []Estimate, order []int, workers int) *Forecast {
-	f := &Forecast{workers: float64(max(1, workers)), tasks: tasks, gone: make([]bool, len(tasks)), order: order, running: map[int]time.Time{}}
-	for _, e := range tasks {
-		f.pending.add(e, 1)
+// NewForecast is for these tasks, in the order in which they are begun, more or less.
+func NewForecast(batches []Batch, workers int) *Forecast {
+	f := &Forecast{workers: float64(max(1, workers)), batches: slices.Clone(batches), running: map[int]started{}}
+	for _, b := range batches {
+		f.pending.add(b.Estimate, b.Tasks)
 	}
 	return f
 }
 
-// Begin says that a task has begun, or has begun again.
-func (f *Forecast) Begin(task int, now time.Time) {
+// Begin says that a task of a batch has begun, or has begun again. Tasks are told apart
+// by whatever number the caller gives them.
+func (f *Forecast) Begin(task, batch int, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leave(task)
-	f.running[task] = now
+	if _, again := f.running[task]; !again {
+		f.leave(batch)
+	}
+	f.running[task] = started{batch, now}
 }
 
-// leave takes a task from those that have not begun.
-func (f *Forecast) leave(task int) {
-	if f.gone[task] {
+// leave takes a task of a batch from those that have not begun.
+func (f *Forecast) leave(batch int) {
+	f.batches[batch].Tasks--
+	f.pending.add(f.batches[batch].Estimate, -1)
+	for f.first < len(f.batches) && f.batches[f.first].Tasks == 0 {
+		f.first++
+	}
+}
+
+// End says that it has ended, once for each task. What was no run (a record taken over,
+// a patch that does not apply) says nothing about the others: ran is false.
+func (f *Forecast) End(task, batch int, now time.Time, ran bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	begun, ok := f.running[task]
+	if !ok {
+		f.leave(batch)
 		return
 	}
-	f.gone[task] = true
-	f.pending.add(f.tasks[task], -1)
-	for len(f.order) > 0 && f.gone[f.order[0]] {
-		f.order = f.order[1:]
-	}
-}
-
-// End says that it has ended. What was no run (a record taken over, a patch that
-// does not apply) says nothing about the others: ran is false.
-func (f *Forecast) End(task int, now time.Time, ran bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.leave(task)
-	since, ok := f.running[task]
 	delete(f.running, task)
-	if ok && ran {
-		f.expected += f.tasks[task].Seconds
-		f.took += now.Sub(since).Seconds()
+	if ran {
+		f.expected += f.batches[batch].Seconds
+		f.took += now.Sub(begun.since).Seconds()
 		f.ended++
 	}
 }
@@ -95,11 +104,11 @@ func (f *Forecast) Left(now time.Time) (low, high time.Duration, ok bool) {
 	}
 	bias, unsure := f.bias()
 	work, variance, longest := bias*f.pending.seconds, bias*bias*f.pending.variance, 0.0
-	if len(f.order) > 0 {
-		longest = bias * f.tasks[f.order[0]].Seconds
+	if f.first < len(f.batches) {
+		longest = bias * f.batches[f.first].Seconds
 	}
-	for task, since := range f.running {
-		b, gone := f.tasks[task], now.Sub(since).Seconds()
+	for _, begun := range f.running {
+		b, gone := f.batches[begun.batch], now.Sub(begun.since).Seconds()
 		// One that takes longer than expected is likely to go on for a while.
 		rest := max(bias*b.Seconds-gone, 0.2*gone*b.Spread)
 		work, variance, longest = work+rest, variance+bias*bias*b.variance(), max(longest, rest)

@@ -10,6 +10,7 @@ import (
 type Task struct {
 	Seconds float64 // expected
 	Layer   string  // what it shares with others and is fetched once; "" is nothing
+	Times   int     // it is done in a row; 0 is once
 }
 
 // short is the part of the lower bound of the makespan below which a task is short:
@@ -30,7 +31,7 @@ func Order(tasks []Task, workers int) []int {
 		if _, ok := first[t.Layer]; !ok {
 			first[t.Layer] = i
 		}
-		longest, total = max(longest, t.Seconds), total+t.Seconds
+		longest, total = max(longest, t.Seconds), total+t.Seconds*float64(max(1, t.Times))
 	}
 	limit := short * max(longest, total/float64(max(1, workers)))
 	rank := func(i int) int {

@@ -16,24 +16,30 @@ type Range struct{ Low, Mid, High time.Duration }
 // another machine.
 const machineSpread = 0.15
 
-// Predict says how long tasks take on so many workers, in this order, by drawing
+// Predict says how long tasks take on so many workers, batches in this order, by drawing
 // their times again and again. The same tasks give the same answer.
-func Predict(tasks []Estimate, order []int, workers int) Range {
-	if len(tasks) == 0 {
+func Predict(batches []Batch, order []int, workers int) Range {
+	n := 0
+	for _, b := range batches {
+		n += b.Tasks
+	}
+	if n == 0 {
 		return Range{}
 	}
-	random := rand.New(rand.NewPCG(uint64(len(tasks)), uint64(workers)))
-	draws := max(20, min(500, 2_000_000/len(tasks)))
+	random := rand.New(rand.NewPCG(uint64(n), uint64(workers)))
+	draws := max(20, min(500, 2_000_000/n))
 	ends := make([]float64, draws)
-	free := make(floatHeap, max(1, min(workers, len(tasks))))
+	free := make(floatHeap, max(1, min(workers, n)))
 	for d := range ends {
 		clear(free)
 		speed := math.Exp(machineSpread * random.NormFloat64())
 		for _, i := range order {
-			e := tasks[i]
-			// The mean is given, and the median is below it.
-			free[0] += speed * e.Seconds * math.Exp(e.Spread*random.NormFloat64()-e.Spread*e.Spread/2)
-			heap.Fix(&free, 0)
+			e := batches[i]
+			for range e.Tasks {
+				// The mean is given, and the median is below it.
+				free[0] += speed * e.Seconds * math.Exp(e.Spread*random.NormFloat64()-e.Spread*e.Spread/2)
+				heap.Fix(&free, 0)
+			}
 		}
 		ends[d] = slices.Max(free)
 	}

@@ -8,13 +8,6 @@ import (
 )
 
 func TestPredict(t *testing.T) {
-	same := func(n int, s, spread float64) ([]Estimate, []int) {
-		tasks, order := make([]Estimate, n), make([]int, n)
-		for i := range tasks {
-			tasks[i], order[i] = Estimate{Seconds: s, Spread: spread}, i
-		}
-		return tasks, order
-	}
 	tests := []struct {
 		name       string
 		n          int
@@ -30,7 +23,7 @@ func TestPredict(t *testing.T) {
 		{name: "guessed", n: 2, s: 60, spread: 1.2, workers: 1, from: 2 * time.Minute, to: 2 * time.Minute, widest: 20, narrowFrom: 2},
 	}
 	for _, tt := range tests {
-		tasks, order := same(tt.n, tt.s, tt.spread)
+		tasks, order := []Batch{{Estimate{Seconds: tt.s, Spread: tt.spread}, tt.n}}, []int{0}
 		got := Predict(tasks, order, tt.workers)
 		if got.Low > got.Mid || got.Mid > got.High || got.Low > tt.from || got.High < tt.to {
 			t.Errorf("%s: %+v, want %s to %s within", tt.name, got, tt.from, tt.to)
@@ -41,10 +34,22 @@ func TestPredict(t *testing.T) {
 		if width := float64(got.High) / float64(got.Low); width > tt.widest || width < tt.narrowFrom {
 			t.Errorf("%s: %+v is %.1f wide, want %.1f to %.1f", tt.name, got, width, tt.narrowFrom, tt.widest)
 		}
-		if again := Predict(tasks, order, tt.workers); again != got {
-			t.Errorf("%s: first %+v, then %+v", tt.name, got, again)
+		var apart []Batch
+		for range tt.n {
+			apart = append(apart, Batch{tasks[0].Estimate, 1})
+		}
+		if again := Predict(apart, inSequence(tt.n), tt.workers); again != got {
+			t.Errorf("%s: first %+v, then, of as many batches of one, %+v", tt.name, got, again)
 		}
 	}
+}
+
+func inSequence(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	return order
 }
 
 // What is predicted holds about as often as it says.
@@ -64,7 +69,7 @@ func TestPredictHolds(t *testing.T) {
 			w := slices.Index(free, slices.Min(free))
 			free[w] += speed * tasks[i].Seconds * expNorm(random, 0.4) / 1.083 // exp(0.4²/2)
 		}
-		if took, r := seconds(slices.Max(free)), Predict(tasks, order, workers); r.Low <= took && took <= r.High {
+		if took, r := seconds(slices.Max(free)), Predict(inOrder(tasks, order), inSequence(n), workers); r.Low <= took && took <= r.High {
 			within++
 		}
 	}

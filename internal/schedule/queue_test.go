@@ -21,11 +21,11 @@ func TestOrder(t *testing.T) {
 		want  []int
 	}{
 		{"none", nil, []int{}},
-		{"longest first", []Task{{1, ""}, {100, ""}, {10, ""}}, []int{1, 2, 0}},
-		{"as given when equal", []Task{{60, ""}, {60, ""}, {60, ""}}, []int{0, 1, 2}},
-		{"layers together", []Task{{60, "a"}, {59, "b"}, {60, "a"}, {58, "b"}}, []int{0, 2, 1, 3}},
-		{"short ones by layer", []Task{{1, "a"}, {2, "b"}, {3, "a"}, {900, ""}}, []int{3, 0, 2, 1}},
-		{"length before layers", []Task{{60, "a"}, {600, "b"}, {600, "c"}, {600, "b"}}, []int{1, 3, 2, 0}},
+		{"longest first", []Task{{1, "", 0}, {100, "", 0}, {10, "", 0}}, []int{1, 2, 0}},
+		{"as given when equal", []Task{{60, "", 0}, {60, "", 0}, {60, "", 0}}, []int{0, 1, 2}},
+		{"layers together", []Task{{60, "a", 0}, {59, "b", 0}, {60, "a", 0}, {58, "b", 0}}, []int{0, 2, 1, 3}},
+		{"short ones by layer", []Task{{1, "a", 0}, {2, "b", 0}, {3, "a", 0}, {900, "", 0}}, []int{3, 0, 2, 1}},
+		{"length before layers", []Task{{60, "a", 0}, {600, "b", 0}, {600, "c", 0}, {600, "b", 0}}, []int{1, 3, 2, 0}},
 	}
 	for _, tt := range tests {
 		if diff := cmp.Diff(tt.want, Order(tt.tasks, 2)); diff != "" {
@@ -237,7 +237,7 @@ func TestForecast(t *testing.T) {
 			real = append(real, slow*median*expNorm(random, 0.2))
 		}
 		order := Order(toTasks(tasks), workers)
-		f := NewForecast(tasks, order, workers)
+		f := NewForecast(inOrder(tasks, order), workers)
 		start := time.Unix(0, 0)
 		free := make([]float64, workers)
 		type span struct {
@@ -245,9 +245,9 @@ func TestForecast(t *testing.T) {
 			begin, end float64
 		}
 		var spans []span
-		for _, j := range order {
+		for at, j := range order {
 			w := slices.Index(free, slices.Min(free))
-			spans = append(spans, span{j, free[w], free[w] + real[j]})
+			spans = append(spans, span{at, free[w], free[w] + real[j]})
 			free[w] += real[j]
 		}
 		makespan := slices.Max(free)
@@ -258,11 +258,11 @@ func TestForecast(t *testing.T) {
 			s := s
 			if s.begin < at {
 				times = append(times, s.begin)
-				events = append(events, func() { f.Begin(s.id, start.Add(seconds(s.begin))) })
+				events = append(events, func() { f.Begin(s.id, s.id, start.Add(seconds(s.begin))) })
 			}
 			if s.end < at {
 				times = append(times, s.end)
-				events = append(events, func() { f.End(s.id, start.Add(seconds(s.end)), true) })
+				events = append(events, func() { f.End(s.id, s.id, start.Add(seconds(s.end)), true) })
 			}
 		}
 		byTime := make([]int, len(times))
@@ -300,6 +300,15 @@ func TestForecast(t *testing.T) {
 	}
 }
 
+// inOrder makes a batch of each task.
+func inOrder(tasks []Estimate, order []int) []Batch {
+	var batches []Batch
+	for _, i := range order {
+		batches = append(batches, Batch{tasks[i], 1})
+	}
+	return batches
+}
+
 func toTasks(estimates []Estimate) []Task {
 	tasks := make([]Task, len(estimates))
 	for i, e := range estimates {
@@ -312,20 +321,20 @@ func toTasks(estimates []Estimate) []Task {
 // task it is over.
 func TestForecastFromNothing(t *testing.T) {
 	guess := NewHistory().Estimate("a", "b")
-	f := NewForecast([]Estimate{guess, guess, guess}, []int{1, 2, 0}, 2)
+	f := NewForecast([]Batch{{guess, 2}, {guess, 1}}, 2)
 	now := time.Unix(0, 0)
 	if _, _, ok := f.Left(now); ok {
 		t.Error("out of nothing something is said")
 	}
-	f.Begin(1, now)
-	f.End(1, now.Add(10*time.Second), true)
+	f.Begin(1, 0, now)
+	f.End(1, 0, now.Add(10*time.Second), true)
 	if low, high, ok := f.Left(now.Add(10 * time.Second)); !ok || low <= 0 || high < low {
 		t.Errorf("after one of two: %s to %s, %v", low, high, ok)
 	}
-	f.Begin(2, now.Add(10*time.Second))
-	f.Begin(2, now.Add(15*time.Second)) // a second try
-	f.End(2, now.Add(20*time.Second), true)
-	f.End(0, now.Add(20*time.Second), false) // one that never began
+	f.Begin(2, 0, now.Add(10*time.Second))
+	f.Begin(2, 0, now.Add(15*time.Second)) // a second try
+	f.End(2, 0, now.Add(20*time.Second), true)
+	f.End(0, 1, now.Add(20*time.Second), false) // one that never began
 	if low, high, ok := f.Left(now); !ok || low != 0 || high != 0 {
 		t.Errorf("when all is done: %s to %s, %v", low, high, ok)
 	}
@@ -407,7 +416,11 @@ func BenchmarkAttempt(b *testing.B) {
 	for i, j := range order {
 		layers[i] = tasks[j].Layer
 	}
-	f, l, q := NewForecast(estimates, order, workers), NewLayers(layers), NewQueue[int](workers)
+	place := make([]int, n) // in the order
+	for at, i := range order {
+		place[i] = at
+	}
+	f, l, q := NewForecast(inOrder(estimates, order), workers), NewLayers(layers), NewQueue[int](workers)
 	a := NewAdmission(Resources{CPUs: workers, MemoryBytes: workers << 30})
 	var builders, all sync.WaitGroup
 	for range 200 {
@@ -435,9 +448,9 @@ func BenchmarkAttempt(b *testing.B) {
 					b.Error(err)
 					return
 				}
-				f.Begin(i, time.Now())
+				f.Begin(i, place[i], time.Now())
 				leave()
-				f.End(i, time.Now(), true)
+				f.End(i, place[i], time.Now(), true)
 				h.Observe(Observation{Instance: fmt.Sprint("i-", i), Repo: fmt.Sprint("r-", i%12), Seconds: 10, CPUSeconds: 9, MemoryBytes: 1 << 28})
 			}
 		})

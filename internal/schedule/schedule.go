@@ -41,6 +41,13 @@ type Estimate struct {
 	Level   Level
 }
 
+// Batch is tasks that stand in a row and of each of which the same is expected: there
+// may be a million, of a few hundred instances.
+type Batch struct {
+	Estimate
+	Tasks int
+}
+
 // variance is that of the seconds, which are taken to be log-normal.
 func (e Estimate) variance() float64 {
 	return e.Seconds * e.Seconds * math.Expm1(e.Spread*e.Spread)

@@ -147,11 +147,18 @@ func (c *checker) readPredictions() {
 	var models, unknown []string
 	for i := range sets {
 		models = append(models, sets[i].Model)
-		for k := range sets[i].Unknown {
-			unknown = append(unknown, sets[i].Unknown[k].InstanceID)
+		for p, err := range sets[i].Unknown.All() {
+			if err != nil {
+				c.fault(CheckPredictions, "", "%v", err)
+				break
+			}
+			unknown = append(unknown, p.InstanceID)
 		}
-		for k := range sets[i].Predictions {
-			p := &sets[i].Predictions[k]
+		for p, err := range sets[i].Predictions.All() {
+			if err != nil {
+				c.fault(CheckPredictions, "", "%v", err)
+				break
+			}
 			if c.predictions[p.InstanceID] != nil {
 				c.fault(CheckAttempts, p.InstanceID, "has a prediction of model %s and one of model %s", c.predictions[p.InstanceID].Model, p.Model)
 			}

@@ -110,7 +110,10 @@ func TestBundle(t *testing.T) {
 		t.Errorf("metadata is read back as %+v", got)
 	}
 	predictions, _, err := datasets.LoadPredictions(filepath.Join(dir, "all_preds.jsonl"), dataset(), datasets.PredictionOptions{})
-	if err != nil || len(predictions) != 1 || predictions[0].Model != "m/one" || *predictions[0].Predictions[0].Patch != "diff 1\r\n" {
+	if err != nil || len(predictions) != 1 || predictions[0].Model != "m/one" {
+		t.Fatalf("predictions %+v, %v", predictions, err)
+	}
+	if p, err := predictions[0].Predictions.At(0); err != nil || *p.Patch != "diff 1\r\n" {
 		t.Errorf("predictions %+v, %v", predictions, err)
 	}
 	if _, err := Write(t.Context(), dir, Bundle{Set: run(t)}); err == nil || !strings.Contains(err.Error(), "is not empty") {
