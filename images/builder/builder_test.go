@@ -286,6 +286,26 @@ func TestLooksTransient(t *testing.T) {
 	}
 }
 
+// What the solver fails of is not the recipe's doing, and what a step prints is.
+func TestCauseOf(t *testing.T) {
+	for text, want := range map[string]cause.Cause{
+		"no active session for 6cdyvgd9fdxl3: context deadline exceeded":                 cause.Timeout,
+		"failed to solve: failed to load LLB: context deadline exceeded":                 cause.Timeout,
+		"failed to copy: write /layer: no space left on device":                          cause.Disk,
+		`process "/bin/sh -c make" did not complete successfully: exit code: 2`:          cause.Unknown,
+		`process "/bin/sh -c apt-get update" did not complete successfully: i/o timeout`: cause.Network,
+	} {
+		err := errors.New(text)
+		if got := causeOf(err, &Error{Err: err}); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	err := errors.New("exit code: 1")
+	if got := causeOf(err, &Error{Err: err, Tail: "test_deadline: context deadline exceeded"}); got != cause.Unknown {
+		t.Errorf("what a step printed is taken for %q", got)
+	}
+}
+
 func TestErrorText(t *testing.T) {
 	e := &Error{Kind: images.Env, Name: "py 3.9", Step: "environment: packages", Tail: "  | one\n  | No matching distribution", Err: errors.New("exit code: 1")}
 	if got, want := e.Error(), "step \"environment: packages\" of the env image failed: exit code: 1: No matching distribution\n  | one\n  | No matching distribution"; got != want {

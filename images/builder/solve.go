@@ -73,7 +73,7 @@ func causeOf(err error, failed *Error) cause.Cause {
 	switch {
 	case grpcerrors.Code(err) == codes.Unavailable:
 		return cause.Engine
-	case grpcerrors.Code(err) == codes.DeadlineExceeded:
+	case grpcerrors.Code(err) == codes.DeadlineExceeded, waitedInVain(err):
 		return cause.Timeout
 	case looksTransient(failed):
 		return cause.Network
@@ -81,6 +81,13 @@ func causeOf(err error, failed *Error) cause.Cause {
 		return cause.Disk
 	}
 	return cause.Unknown
+}
+
+// waitedInVain reports whether the solver gave up on somebody who was too slow, on a busy
+// machine this very process: it then says so in words alone. Steps have no part in them.
+func waitedInVain(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "no active session") || strings.Contains(text, context.DeadlineExceeded.Error())
 }
 
 func (b *Builder) solveOnce(ctx context.Context, t *task, ref string) error {
