@@ -112,7 +112,10 @@ func (c *call) attempts() error {
 	c.ui.progress.predict(r.Left)
 	keepRoom(c.plan.Len())
 	results := newEndings(c.plan.Len())
-	runErr := r.Make(c.e.ctx, c.plan, func(job int, a *reports.Attempt) { results.set(job, endedOf(a)) })
+	runErr := r.Make(c.e.ctx, c.plan, func(job int, a *reports.Attempt) {
+		results.set(job, endedOf(a))
+		c.proof.heard(a.Network)
+	})
 	c.ui.progress.Close()
 	stop(runErr) // its log is one of the run's files, which are hashed below
 	if err := errors.Join(c.history.Close(), c.made.Close()); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +94,7 @@ type networkProof struct {
 	probed  bool
 	text    string
 	err     error
+	earlier string // what attempts say that are not of this call
 }
 
 // of probes with the first image it is asked about. What an interrupted probe says is not
@@ -117,10 +119,18 @@ func (p *networkProof) of(ctx context.Context, image runner.Image) (string, erro
 	return p.text, p.err
 }
 
+// heard takes what was proven for an attempt that was not made anew.
+func (p *networkProof) heard(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.earlier = cmp.Or(p.earlier, text)
+}
+
+// found is what is known of the run's network: of this call, or else of earlier ones.
 func (p *networkProof) found() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.text
+	return cmp.Or(p.text, p.earlier)
 }
 
 // planner says what would be built for an instance.
