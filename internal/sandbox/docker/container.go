@@ -37,11 +37,13 @@ const (
 // loopback addresses, then sleeps for ever. As the first of its process namespace it
 // gets none of the signals sent from inside, so the tests cannot end it. It ignores
 // SIGCHLD, so that the kernel itself reaps what the tests leave behind; where env
-// cannot arrange that, a loop of waiting does.
+// cannot arrange that, a shell does while it waits for a copy of itself that reads what
+// nobody writes. It starts no program: by that time any may be the model's.
 // A daemon's own init would pass SIGTERM on, and is not everywhere installed.
 const firstProcess = sandbox.Unmoved + `echo testbed >/etc/hostname
 printf '127.0.0.1\tlocalhost testbed\n::1\tlocalhost ip6-localhost ip6-loopback testbed\n' >/etc/hosts
 env --ignore-signal=CHLD true 2>/dev/null && exec env --ignore-signal=CHLD sleep infinity
+mkfifo /dev/shm/first && exec 3<>/dev/shm/first && rm /dev/shm/first && while :; do (read -r line <&3); done
 while :; do sleep 3600 & wait; done`
 
 // Sandbox is one container.

@@ -16,11 +16,20 @@ import (
 // the process that holds the other side. As the first of its process namespace it
 // gets none of the signals sent from inside, so the tests cannot end it. It
 // ignores SIGCHLD, so that the kernel itself reaps what the tests leave behind;
-// where env cannot arrange that, the shell that waits for it does.
+// where env cannot arrange that, the shell does while it waits for a copy of itself. It
+// starts no program then: by that time any of the sandbox may be the model's. A copy may
+// be made to end, and has come to the end of the input only if others do so, too.
 const firstProcess = sandbox.Unmoved + `exec 3<&0
 echo ready
 env --ignore-signal=CHLD true 2>/dev/null && exec env --ignore-signal=CHLD cat >/dev/null 2>&1 3<&-
-until cat <&3 >/dev/null 2>&1; do :; done`
+input() { while read -r line <&3; do :; done; }
+until (input) && (input) && (input); do :; done`
+
+// ofFirst is a capability that only the first process has: what has fewer can neither
+// trace it nor write to its memory, where code would outlive all that is killed. This one
+// runtimes need themselves, so that it can always be given, and it is good for nothing
+// but having fewer.
+const ofFirst = "SETPCAP"
 
 const hosts = "127.0.0.1\tlocalhost testbed\n::1\tlocalhost ip6-localhost ip6-loopback testbed\n"
 
@@ -28,6 +37,7 @@ const hosts = "127.0.0.1\tlocalhost testbed\n::1\tlocalhost ip6-localhost ip6-lo
 func (d *Driver) runtimeSpec(s sandbox.Spec, env []string, root, group string, writable []specs.Mount) *specs.Spec {
 	first := s
 	first.User = ""
+	first.Capabilities = append(slices.Clone(s.Capabilities), ofFirst)
 	script := firstProcess
 	if handover := s.Handover(); handover != "" {
 		script = handover + " || exit\n" + script
