@@ -58,8 +58,11 @@ func shortKey(text string) runKey {
 func (x *index) remember(a *reports.Attempt, place journal.Place) {
 	id := x.attempt(a.ID())
 	x.done[id] = entry{place.Offset, uint32(place.Size), x.number(string(a.Outcome))}
+	key := shortKey(a.RunKey)
 	if a.ReusedFrom == nil && shareable(a) {
-		x.ran[shortKey(a.RunKey)] = id
+		x.ran[key] = id
+	} else if x.ran[key] == id {
+		delete(x.ran, key) // it was made again, and what came of it now is not for others
 	}
 }
 

@@ -49,6 +49,10 @@ func TestIndex(t *testing.T) {
 	if got := at(x.at("one")); got != "0 0 false" {
 		t.Errorf("of an attempt that is made anew there is %s", got)
 	}
+	x.remember(of("b", "i", 1, "one", grading.TimedOut), journal.Place{Offset: 1})
+	if got := at(x.at("one")); got != "0 0 false" {
+		t.Errorf("others may take a result that says nothing of their patch: %s", got)
+	}
 }
 
 // TestIndexIsSmall: what is in memory of a finished attempt does not depend on its record,
