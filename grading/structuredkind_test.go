@@ -37,6 +37,7 @@ const (
 <testcase name="testFails with data set &quot;a&quot;" class="App\\Tests\\CalcTest" classname="App.Tests.CalcTest" line="14"><failure type="E">no</failure></testcase>
 </testsuite></testsuite></testsuites>`
 	// A class with a name for people, and two methods with parameters alike.
+	gradlePeople     = `<testsuite name="demo.CalcTest"><testcase name="1 + 1 = 2" classname="demo.CalcTest"/><testcase name="never" classname="demo.CalcTest"/></testsuite>`
 	gradleParameters = `<testsuite name="Sums"><testcase name="[1] 1" classname="demo.SumTest"/><testcase name="[1] 1" classname="demo.SumTest"/></testsuite>`
 )
 
@@ -104,6 +105,11 @@ func TestCrossCheckKinds(t *testing.T) {
 		{GradleJUnit, "parse_log_gradle_custom", gradleParameters, "Sums > adds(int) > [1] 1 PASSED\nSums > takes(int) > [1] 1 PASSED\n    done > well PASSED\n", []string{"Sums > adds(int) > [1] 1"},
 			[]string{"3 tests have passed in the log, 2 in the runner's report"}},
 		{GradleJUnit, "parse_log_gradle_custom", gradleParameters, "Sums > adds(int) > [1] 1 PASSED\nSums > takes(int) > [1] 1 PASSED\nall PASSED\n", []string{"Sums > adds(int) > [1] 1", "Sums > takes(int) > [1] 1"}, nil},
+		// Where a method has a name for people, some Gradles have that in one of the two.
+		{GradleJUnit, "parse_log_gradle_custom", gradlePeople, "demo.CalcTest > addsTwo() PASSED\ndemo.CalcTest > never() PASSED\n", []string{"demo.CalcTest > addsTwo()"}, nil},
+		{GradleJUnit, "parse_log_gradle_custom", gradlePeople, "Gradle Test Run :test > Gradle Test Executor 1 PASSED\nCalcTest > works PASSED\n", []string{"CalcTest > works"}, nil},
+		{GradleJUnit, "parse_log_gradle_custom", gradlePeople, "CalcTest > a PASSED\nCalcTest > b PASSED\nCalcTest > c PASSED\n", []string{"CalcTest > c"},
+			[]string{"CalcTest > c passed in the log and is not in the runner's report"}},
 		{AntJUnit, "parse_log_ant", sample(t, "ant-1.10.13.xml"), "    [junit] [PASS] adds(demo.SumTest)\n", []string{"adds(demo.SumTest)"}, nil},
 		{AntJUnit, "parse_log_ant", sample(t, "ant-1.10.13.xml"), "    [junit] [PASS] fails(demo.SumTest)\n    [junit] [PASS] new(demo.SumTest)\n", []string{"fails(demo.SumTest)", "new(demo.SumTest)"},
 			[]string{"fails(demo.SumTest) passed in the log and is FAILED in the runner's report", "new(demo.SumTest) passed in the log and is not in the runner's report"}},

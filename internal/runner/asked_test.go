@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -23,6 +24,7 @@ import (
 // checkout has to what is read. N stands for what nobody can foresee.
 func TestAsked(t *testing.T) {
 	const gradleLog, cargoLog, antLog = "a.BTest > new PASSED\na.BTest > old PASSED\n", "test new ... ok\ntest old ... ok\ntest result: ok. 2 passed; 0 failed;\n", "[junit] [PASS] new(a.B)\n[junit] [PASS] old(a.B)\n"
+	const trouble = "the daemon is away"
 	for _, tt := range []struct {
 		name         string
 		parser, test string
@@ -48,6 +50,15 @@ func TestAsked(t *testing.T) {
 		{name: "gradle, two commands and one report", parser: "parse_log_gradle_custom", test: "gradle check; gradle test", tests: []string{"a.BTest > new", "a.BTest > old"}, log: gradleLog,
 			files: map[string]string{"/evalrun/N/TEST-a.BTest.xml": `<testsuite><testcase name="new" classname="a.BTest"/></testsuite>`},
 			want:  "gradle check --init-script /evalrun/N.gradle; gradle test --init-script /evalrun/N.gradle", put: []string{"/evalrun/N.gradle", "/evalrun/N.gradle"}, report: "gradle-junit", outcome: grading.Inconsistent, said: "a.BTest > old passed in the log and is not in the runner's report"},
+		{name: "gradle, more reports than are read", parser: "parse_log_gradle_custom", test: "gradle test", tests: []string{"a.BTest > new", "a.BTest > old"}, log: gradleLog,
+			files: many(5000, "/evalrun/N/TEST-%04d.xml", `<testsuite/>`),
+			want:  "gradle test --init-script /evalrun/N.gradle", put: []string{"/evalrun/N.gradle"}, outcome: grading.Resolved, said: "more reports"},
+		{name: "gradle, more of a report than is read", parser: "parse_log_gradle_custom", test: "gradle test", tests: []string{"a.BTest > new", "a.BTest > old"}, log: gradleLog,
+			files: many(1, "/evalrun/N/TEST-%04d.xml", `<testsuite><system-out>`+strings.Repeat(" ", 64<<20)),
+			want:  "gradle test --init-script /evalrun/N.gradle", put: []string{"/evalrun/N.gradle"}, outcome: grading.Resolved, said: "longer than"},
+		{name: "gradle, and an engine in trouble", parser: "parse_log_gradle_custom", test: "gradle test", tests: []string{"a.BTest > new", "a.BTest > old"}, log: gradleLog,
+			files: map[string]string{"/evalrun/N/TEST-a.BTest.xml": trouble},
+			want:  "gradle test --init-script /evalrun/N.gradle", put: []string{"/evalrun/N.gradle"}, outcome: grading.Resolved, said: "the daemon is away"},
 		{name: "cargo", parser: "parse_log_cargo", test: "cargo test", tests: []string{"new", "old"}, log: cargoLog, manifests: "/testbed/Cargo.toml:[[bench]]\n/testbed/Cargo.toml:harness = false\n",
 			files: map[string]string{"/evalrun/N.txt": "ok new\nok old\nevalrun-end\n"},
 			want:  "cargo test -- --logfile /dev/fd/9", report: "cargo-log", outcome: grading.Resolved},
@@ -102,6 +113,9 @@ func TestAsked(t *testing.T) {
 				if !ok {
 					return nil, fs.ErrNotExist
 				}
+				if text == trouble {
+					return nil, &sandbox.EngineError{Op: "read", Err: errors.New(trouble)}
+				}
 				return []byte(text), nil
 			}
 			a := k.one(t, job("a", withPatch(goodPatch+tt.patch), withEvaluation(func(e *datasets.Evaluation) { e.LogParser, e.Test = tt.parser, tt.test }), func(j *runner.Job) {
@@ -118,4 +132,13 @@ func TestAsked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// many are files with the same text.
+func many(n int, name, text string) map[string]string {
+	files := map[string]string{}
+	for i := range n {
+		files[fmt.Sprintf(name, i)] = text
+	}
+	return files
 }

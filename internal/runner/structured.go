@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"strings"
@@ -14,7 +15,8 @@ import (
 )
 
 // maxReport is how much of a structured report is read, maxReports how many of a
-// runner that writes more than one.
+// runner that writes more than one. Where there is more, what is missing in the rest
+// cannot be held against the log.
 const (
 	maxReport  = 64 << 20
 	maxReports = 4096
@@ -70,10 +72,12 @@ func (t *trial) newReport() string {
 
 // collect reads the reports. One that was begun and cannot be read has no cases:
 // every test is missed, and that is what the cross-check says. Where there is none
-// at all, the runner did not come to its end, or is none that writes one.
-func (t *trial) collect(ctx context.Context) {
+// at all, the runner did not come to its end, or is none that writes one. The error is
+// the engine's: then nothing is known.
+func (t *trial) collect(ctx context.Context) error {
 	switch t.structured {
 	case grading.NoStructured:
+		return nil
 	case grading.GoJSON:
 		in, err := t.log.section(t.test)
 		if err == nil {
@@ -83,19 +87,34 @@ func (t *trial) collect(ctx context.Context) {
 		if err != nil {
 			t.warn("the report of the test runner cannot be read: %v", err)
 		}
-	default:
-		t.cases = grading.Structured{}
-		any := false
-		for _, name := range t.reports {
-			for _, path := range t.reportFiles(ctx, name) {
-				any = t.readReport(ctx, path) || any
-			}
+		return nil
+	}
+	t.cases = grading.Structured{}
+	any := false
+	for _, name := range t.reports {
+		files := t.reportFiles(ctx, name)
+		if len(files) > maxReports {
+			t.notCompared("the test runner wrote more reports besides its log than are read (%d)", maxReports)
+			return nil
 		}
-		if !any {
-			t.structured = grading.NoStructured
-			t.a.Trust.Flagged = append(t.a.Trust.Flagged, "asked for a report besides its log, the test runner wrote none")
+		for _, path := range files {
+			there, err := t.readReport(ctx, path)
+			if err != nil || t.structured == grading.NoStructured {
+				return err
+			}
+			any = any || there
 		}
 	}
+	if !any {
+		t.notCompared("asked for a report besides its log, the test runner wrote none")
+	}
+	return nil
+}
+
+// notCompared is for reports that say nothing against the log, nor for it.
+func (t *trial) notCompared(format string, args ...any) {
+	t.structured, t.cases = grading.NoStructured, nil
+	t.a.Trust.Flagged = append(t.a.Trust.Flagged, fmt.Sprintf(format, args...))
 }
 
 // reportFiles are the files that a report is in.
@@ -127,7 +146,7 @@ func (t *trial) find(ctx context.Context, folder, pattern string) (found []strin
 		t.warn("the reports of the test runner cannot be found: %v", err)
 	}
 	for line := range strings.Lines(out.String()) {
-		if path := strings.TrimRight(line, "\n"); strings.HasPrefix(path, folder+"/") && strings.HasSuffix(path, ".xml") && len(found) < maxReports {
+		if path := strings.TrimRight(line, "\n"); strings.HasPrefix(path, folder+"/") && strings.HasSuffix(path, ".xml") && len(found) <= maxReports {
 			found = append(found, path)
 		}
 	}
@@ -151,10 +170,18 @@ func (t *trial) awaitEnd(ctx context.Context, name string) {
 }
 
 // readReport reads one file; false means that there is none.
-func (t *trial) readReport(ctx context.Context, name string) bool {
+func (t *trial) readReport(ctx context.Context, name string) (there bool, err error) {
 	data, err := t.box.Read(ctx, name, maxReport)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false
+	var engine *sandbox.EngineError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case errors.As(err, &engine):
+		return false, err
+	case err == nil && len(data) == maxReport:
+		// Reports have in them what tests print: honest ones may be as long.
+		t.notCompared("a report of the test runner besides its log is longer than what is read of one (%d MiB)", maxReport>>20)
+		return true, nil
 	}
 	var cases grading.Structured
 	if err == nil {
@@ -164,7 +191,7 @@ func (t *trial) readReport(ctx context.Context, name string) bool {
 		t.warn("the report of the test runner cannot be read: %v", err)
 	}
 	t.cases.Merge(cases)
-	return true
+	return true, nil
 }
 
 // output opens what the tests printed, as text.

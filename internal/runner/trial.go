@@ -99,8 +99,9 @@ func (t *trial) inSandbox(ctx context.Context, apply, restore *script) (done boo
 	defer t.r.bin.take(ctx, t.a.InstanceID, t.box)
 	done, err = t.work(ctx, apply, restore, cutOff)
 	if done && err == nil {
-		t.collect(ctx)
-		err = t.aftermath(ctx)
+		if err = t.collect(ctx); err == nil {
+			err = t.aftermath(ctx)
+		}
 	}
 	usage, usageErr := t.box.Usage(context.WithoutCancel(ctx))
 	if usageErr == nil || usage.OOMKills > 0 {

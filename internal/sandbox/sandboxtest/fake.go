@@ -141,9 +141,10 @@ func (b *FakeSandbox) Exec(ctx context.Context, cmd sandbox.Command) (sandbox.Re
 }
 
 // Read implements sandbox.Sandbox.
-func (b *FakeSandbox) Read(ctx context.Context, path string, _ int64) ([]byte, error) {
+func (b *FakeSandbox) Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	if b.fake.OnRead != nil {
-		return b.fake.OnRead(ctx, b, path)
+		data, err := b.fake.OnRead(ctx, b, path)
+		return data[:min(int64(len(data)), limit)], err
 	}
 	return nil, &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
 }
