@@ -25,19 +25,12 @@ env --ignore-signal=CHLD true 2>/dev/null && exec env --ignore-signal=CHLD cat >
 input() { while read -r line <&3; do :; done; }
 until (input) && (input) && (input); do :; done`
 
-// ofFirst is a capability that only the first process has: what has fewer can neither
-// trace it nor write to its memory, where code would outlive all that is killed. This one
-// runtimes need themselves, so that it can always be given, and it is good for nothing
-// but having fewer.
-const ofFirst = "SETPCAP"
-
 const hosts = "127.0.0.1\tlocalhost testbed\n::1\tlocalhost ip6-localhost ip6-loopback testbed\n"
 
 // runtimeSpec is what the runtime is told about a sandbox.
 func (d *Driver) runtimeSpec(s sandbox.Spec, env []string, root, group string, writable []specs.Mount) *specs.Spec {
 	first := s
 	first.User = ""
-	first.Capabilities = append(slices.Clone(s.Capabilities), ofFirst)
 	script := firstProcess
 	if handover := s.Handover(); handover != "" {
 		script = handover + " || exit\n" + script

@@ -18,7 +18,6 @@ func (s *suite) isolation(t *testing.T) {
 	t.Run("ExtraCapabilities", s.extraCapabilities)
 	s.test(t, "Mounts", sandbox.Limits{}, mounts)
 	s.test(t, "Privileges", sandbox.Limits{}, s.privileges)
-	s.test(t, "FirstIsOutOfReach", sandbox.Limits{}, s.firstIsOutOfReach)
 	s.test(t, "Kernel", sandbox.Limits{}, kernel)
 }
 
@@ -114,20 +113,6 @@ func (s *suite) privileges(t *testing.T, b *box) {
 	caps := s.opts.Capabilities
 	b.expect(t, "CapPrm:\t"+caps+"\nCapEff:\t"+caps+"\nCapBnd:\t"+caps+"\n", "grep -E '^Cap(Prm|Eff|Bnd):' /proc/self/status")
 	b.expect(t, "0\n", "id -u")
-}
-
-// What the first process does outlives all that is killed before test files come back.
-func (s *suite) firstIsOutOfReach(t *testing.T, b *box) {
-	if s.opts.FirstWithinReach {
-		t.Skip("this engine gives all processes the same capabilities")
-	}
-	for _, name := range []string{"mem", "environ"} {
-		_, res := b.do(t, "exec 9<>/proc/1/"+name)
-		if res.ExitCode == 0 {
-			t.Errorf("/proc/1/%s can be opened", name)
-		}
-		b.do(t, "exec 9<>/proc/self/mem") // so that it is no other reason
-	}
 }
 
 func kernel(t *testing.T, b *box) {

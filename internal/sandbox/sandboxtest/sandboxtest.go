@@ -33,8 +33,6 @@ type Options struct {
 	Leaks func(t testing.TB) []string
 	// Daemon says that sandboxes are children of a daemon that others started.
 	Daemon bool
-	// FirstWithinReach says that what runs in a sandbox can change its first process.
-	FirstWithinReach bool
 	// Slow engines get fewer exit codes and fewer sandboxes in a row, unless
 	// EVALRUN_CONFORMANCE is full.
 	Slow bool
