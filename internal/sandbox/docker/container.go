@@ -66,7 +66,12 @@ type Sandbox struct {
 
 	looking   sync.Mutex
 	group     *cgroup.Group // nil until it is looked up
+	pid       int           // of the first process, where there is a group
 	elsewhere error         // why there is none to be found
+
+	settle  sync.Once
+	settled chan struct{} // closed when asleep is known
+	asleep  *sandbox.First
 
 	destroy  sync.Mutex
 	finished bool
@@ -312,8 +317,26 @@ func (s *Sandbox) lookUp(ctx context.Context) error {
 	if err == nil {
 		s.group, err = cgroup.Find(string(table), cgroup.Root, s.id)
 	}
-	s.elsewhere = err
+	s.pid, s.elsewhere = pid, err
 	return err
+}
+
+// awaitFirst waits until it is known what the first process looks like when it sleeps.
+// The first call has it looked at meanwhile, and does not wait.
+func (s *Sandbox) awaitFirst(ctx context.Context) {
+	began := false
+	s.settle.Do(func() {
+		began, s.settled = true, make(chan struct{})
+		go func() { // Destroy waits for it
+			defer close(s.settled)
+			if s.lookUp(ctx) == nil {
+				s.asleep = sandbox.NewFirst(s.pid)
+			}
+		}()
+	})
+	if !began {
+		<-s.settled
+	}
 }
 
 // inspect asks the daemon once for what does not change while the container runs.
@@ -363,6 +386,8 @@ func (s *Sandbox) Destroy(ctx context.Context) error {
 	}
 	err := s.c.remove(ctx, s.id)
 	if err == nil {
+		s.settle.Do(func() { s.settled = make(chan struct{}); close(s.settled) })
+		<-s.settled
 		s.finished = true
 		s.c.events.forget(s.id)
 	}

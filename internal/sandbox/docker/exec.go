@@ -87,6 +87,7 @@ func (s *Sandbox) exec(parent context.Context, cmd sandbox.Command, user string)
 	}
 	sampling.Go(func() { s.sample(ctx, cancel) })
 
+	s.awaitFirst(parent)
 	e := &execution{s: s, user: user, cmd: cmd}
 	start := time.Now()
 	code, err := e.run(ctx)
@@ -103,6 +104,11 @@ func (s *Sandbox) exec(parent context.Context, cmd sandbox.Command, user string)
 		}
 		if full := s.c.hostFull(); full != nil && code != 0 {
 			res.ExitCode, err = -1, full
+		} else if cmd.Alone {
+			<-s.settled
+			if changed := s.asleep.Changed(); changed != nil {
+				res.ExitCode, err = -1, engineError("run process alone", changed)
+			}
 		}
 	}
 	if e.output != nil {

@@ -48,6 +48,9 @@ func (s *Sandbox) Exec(parent context.Context, cmd sandbox.Command) (sandbox.Res
 	if s.dying() {
 		return failed, s.dead(errors.New("its first process has ended"))
 	}
+	if s.ran.Load() {
+		<-s.settled // before what ran first can have changed it
+	}
 	ctx, cancel := context.WithCancelCause(parent)
 	var sampling sync.WaitGroup
 	defer sampling.Wait()
@@ -89,6 +92,12 @@ func (s *Sandbox) Exec(parent context.Context, cmd sandbox.Command) (sandbox.Res
 	}
 	if err == nil {
 		err = s.hostFull()
+	}
+	if err == nil && cmd.Alone {
+		<-s.settled
+		if changed := s.asleep.Changed(); changed != nil {
+			err = engineError("run process alone", changed)
+		}
 	}
 	if err == nil {
 		err = out.refused

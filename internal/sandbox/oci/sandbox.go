@@ -49,6 +49,9 @@ type Sandbox struct {
 	inside *os.File
 	group  *cgroup.Group // nil without control groups
 
+	settled chan struct{} // closed when asleep is known
+	asleep  *sandbox.First
+
 	ran atomic.Bool // a command has run in it
 
 	mu   sync.Mutex
@@ -213,6 +216,11 @@ func (s *Sandbox) find() error {
 		return engineError("start sandbox", err)
 	}
 	s.first, s.pid = first, pid
+	s.settled = make(chan struct{})
+	s.background.Go(func() {
+		defer close(s.settled)
+		s.asleep = sandbox.NewFirst(pid)
+	})
 	if s.spec.ReadOnly || !s.d.groups.readable() {
 		s.inside, err = openRoot(fmt.Sprintf("/proc/%d/root", pid))
 		if err == nil {

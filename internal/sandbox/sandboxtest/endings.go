@@ -17,6 +17,7 @@ func (s *suite) endings(t *testing.T) {
 	s.test(t, "CannotEndItself", sandbox.Limits{}, cannotEndItself)
 	s.test(t, "OrphansAreReaped", sandbox.Limits{Pids: 200}, orphansAreReaped)
 	s.test(t, "Alone", sandbox.Limits{}, alone)
+	s.test(t, "FirstIsWatched", sandbox.Limits{}, s.firstIsWatched)
 	s.test(t, "Gutted", sandbox.Limits{}, gutted)
 	s.test(t, "NoSuchFolder", sandbox.Limits{}, noSuchFolder)
 	s.test(t, "DestroyedUnderIt", sandbox.Limits{}, destroyedUnderIt)
@@ -109,6 +110,19 @@ func alone(t *testing.T, b *box) {
 	b.do(t, strings.ReplaceAll(daemons, "sleep 1000", ""))
 	b.expect(t, "no files\n", "echo no files", func(c *sandbox.Command) { c.Alone = true })
 	b.quiet(t, "/beats")
+}
+
+// Nor can anything live on in the first process, which is not ended: where it can be
+// looked at from outside, a sandbox is dead in which it was changed.
+func (s *suite) firstIsWatched(t *testing.T, b *box) {
+	b.do(t, "sleep 0.2")
+	b.expect(t, "fine\n", "echo fine", func(c *sandbox.Command) { c.Alone = true })
+	out, res := b.do(t, `at=$(sed -n 's/-.*\[stack\]$//p' /proc/1/maps); printf x | dd of=/proc/1/mem bs=1 count=1 conv=notrunc seek=$((0x$at)) 2>&1`)
+	if res.ExitCode != 0 {
+		t.Skip("it cannot be reached from inside: " + out)
+	}
+	_, _, err := b.try(b.ctx, "echo fine", func(c *sandbox.Command) { c.Alone = true })
+	dead(t, err)
 }
 
 // A sandbox whose content no longer allows a process to start is dead, by its
