@@ -18,7 +18,8 @@ import (
 // First is what the first process of a sandbox looked like from outside when it had
 // nothing to do any more. All it does is sleep, so that it never looks otherwise: unless
 // something inside has traced it or has written to its memory, to live on in it when
-// everything else is ended.
+// everything else is ended. Who wakes it from outside, as a suspended machine does, may
+// leave the number of another processor in it: one change alone may be the host's doing.
 type First struct {
 	pid   int
 	print print

@@ -40,17 +40,6 @@ func TestFirst(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		// Stopped and going on, it is the same.
-		for _, sig := range []string{"-STOP", "-CONT"} {
-			if err := exec.Command("kill", sig, fmt.Sprint(pid)).Run(); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		if err := f.Changed(); err != nil {
-			t.Errorf("%s, stopped for a moment: %v", argv, err)
-		}
-		// However it was disturbed before.
 		if err := tamper(pid); err != nil {
 			t.Fatal(err)
 		}
