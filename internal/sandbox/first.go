@@ -31,17 +31,26 @@ type print struct {
 	again       bool // it was disturbed, and waits on for what is not told
 }
 
-// settling is how long a first process may take to become what it stays.
-const settling = 2 * time.Second
+// settling is how long a first process may take to become what it stays, on a machine with
+// much to do; staying how long one that is a shell has a copy of itself for its child
+// before it is believed to stay one.
+const (
+	settling = 30 * time.Second
+	staying  = time.Second
+)
 
 // NewFirst looks at a first process once it sleeps. nil is one of which nothing can be
 // said: it stays a shell, which has a child anew whenever that is ended and whose memory
 // changes, or it belongs to somebody whose memory may not be read.
 func NewFirst(pid int) *First {
-	for began := time.Now(); time.Since(began) < settling; time.Sleep(2 * time.Millisecond) {
+	began := time.Now()
+	for moved := began; time.Since(began) < settling && time.Since(moved) < staying; time.Sleep(2 * time.Millisecond) {
 		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 		if err != nil {
 			return nil
+		}
+		if !copied(pid, string(name)) {
+			moved = time.Now()
 		}
 		waits, err := waitsFor(pid)
 		if errors.Is(err, os.ErrPermission) {
@@ -55,6 +64,17 @@ func NewFirst(pid int) *First {
 		}
 	}
 	return nil
+}
+
+// copied reports whether a process has one child, which is a copy of it, or the sleep that
+// a shell waits for where it has nothing better.
+func copied(pid int, name string) bool {
+	child, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", pid))
+	if err != nil {
+		return true // the kernel does not tell: who is no copy cannot be waited for
+	}
+	its, err := os.ReadFile("/proc/" + strings.TrimSpace(string(child)) + "/comm")
+	return err == nil && (string(its) == name || string(its) == "sleep\n")
 }
 
 // waitsFor is the system call a process waits in: number, arguments, stack, code.

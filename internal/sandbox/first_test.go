@@ -47,8 +47,10 @@ func TestFirst(t *testing.T) {
 			t.Errorf("%s, written to: %v", argv, err)
 		}
 	}
-	if f := NewFirst(sleeper(t, "sh", "-c", "while :; do sleep 0.01; done")); f != nil {
-		t.Error("a shell that goes on is no sleeper")
+	for _, script := range []string{"while :; do (read -r line); done", "while :; do sleep 5 & wait; done"} {
+		if f := NewFirst(sleeper(t, "sh", "-c", script)); f != nil {
+			t.Errorf("a shell that goes on is no sleeper: %s", script)
+		}
 	}
 	var none *First
 	if err := none.Changed(); err != nil {
