@@ -52,6 +52,14 @@ func TestFirst(t *testing.T) {
 			t.Errorf("a shell that goes on is no sleeper: %s", script)
 		}
 	}
+	// One that is at work is not what it was, whenever that is seen.
+	awake := &First{pid: sleeper(t, "sh", "-c", "while :; do :; done")}
+	for range 20 {
+		if err := awake.Changed(); !errors.Is(err, ErrDead) {
+			t.Errorf("at work: %v", err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 	var none *First
 	if err := none.Changed(); err != nil {
 		t.Error(err)
