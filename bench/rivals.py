@@ -22,6 +22,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 OFFICIAL = "5.0.2"
@@ -51,8 +52,9 @@ def main():
     evalrun = str(pathlib.Path(a.evalrun).resolve())
     arguments = ["-d", a.dataset] + [x for i in a.instances for x in ("-i", i)]
 
+    # Tests are cut short: it is the images that are wanted, and their digests.
     print("warming up: evalrun makes the images, once", file=sys.stderr)
-    warm = run_evalrun(evalrun, arguments + a.evalrun_arg, out / "work" / "warm", 1)
+    warm = run_evalrun(evalrun, arguments + a.evalrun_arg + ["--timeout", "1s"], out / "work" / "warm", os.cpu_count())
     if not warm["instances"]:
         sys.exit(f"evalrun graded nothing: {warm['log']}")
     rows = rows_for_official(evalrun, arguments, list(warm["images"]))
@@ -85,11 +87,10 @@ def main():
                 names = list(contenders)
                 for name in names[round % len(names):] + names[:round % len(names)]:
                     before = leftovers(warm["images"].values())
-                    r = contenders[name](out / "work" / f"{name.split()[0]}-{workers}-{round}", workers)
+                    with Commands() as commands:
+                        r = contenders[name](out / "work" / f"{name.split()[0]}-{workers}-{round}", workers)
                     if r["tests"] is None:
-                        # It does not tell; evalrun's figure for the same tests, of the warm-up until there is a better one.
-                        ours = [o for o in results if o["name"] == "evalrun" and o["workers"] == workers] or [warm]
-                        r["tests"], r["assumed"] = ours[-1]["tests"], True
+                        r["tests"], r["seen"] = commands.longest(), True
                         beyond(r, workers, r["instances"])
                     r.update(name=name, workers=workers, round=round, left=leftovers(warm["images"].values()) - before, load=os.getloadavg()[0])
                     results.append(r)
@@ -110,12 +111,41 @@ def show(results):
             median = lambda key: statistics.median(r[key] for r in of)
             known = of[0]["resolved"] >= 0
             tests, past = (f"{median('tests'):.1f} s", f"{median('beyond'):.2f} s") if known else ("?", "?")
-            if of[0].get("assumed"):
-                tests = "as evalrun's"
+            if of[0].get("seen"):
+                tests += " (by the daemon)"
             resolved = f"{of[0]['resolved']} of {of[0]['instances']}" if known else "?"
             print(f"| {name} | {workers} | {median('wall'):.1f} s | {tests} | {past} | {median('cpu'):.1f} s | {median('memory') / 2**20:.0f} MiB "
                   f"| {resolved} | {max(r['left'] for r in of)} containers |")
     print(f"\nMedians of {max(r['round'] for r in results) + 1}; load average {min(r['load'] for r in results):.1f} to {max(r['load'] for r in results):.1f}, {os.cpu_count()} processors.")
+
+
+class Commands:
+    """What the daemon tells of commands in containers while the block runs: for
+    harnesses that do not tell how long tests took."""
+
+    def __enter__(self):
+        self.file = tempfile.TemporaryFile("w+")
+        self.events = subprocess.Popen(["docker", "events", "--filter", "type=container", "--format", "{{json .}}"], stdout=self.file)
+        return self
+
+    def __exit__(self, *_):
+        time.sleep(0.5)  # the last events are still on their way
+        self.events.terminate()
+        self.events.wait()
+        self.file.seek(0)
+        self.lines = self.file.read().splitlines()
+
+    def longest(self):
+        """Seconds of the longest command of each container, of all of them together."""
+        began, longest = {}, {}
+        for event in map(json.loads, self.lines):
+            action, execution = event["Action"], event["Actor"]["Attributes"].get("execID")
+            if action.startswith("exec_start"):
+                began[execution] = event["timeNano"]
+            elif action == "exec_die" and execution in began:
+                took = (event["timeNano"] - began[execution]) / 1e9
+                longest[event["Actor"]["ID"]] = max(took, longest.get(event["Actor"]["ID"], 0))
+        return sum(longest.values())
 
 
 def timed(command, dir, log):

@@ -48,5 +48,8 @@ func (p Position) String() string {
 	return p.File
 }
 
+// Tests is how many tests decide on the instance.
+func (i *Instance) Tests() int { return len(i.FailToPass) + len(i.PassToPass) }
+
 // FailOnly reports whether only recorded failures count against the patch.
 func (i *Instance) FailOnly() bool { return i.EvalType == "fail_only" }

@@ -111,7 +111,7 @@ func (r *rowReader) add(cells map[string]any, pos Position, key string) {
 	if err != nil {
 		r.problems.fatalErr(pos, id, inColumn(recipeColumn, err))
 	}
-	if listsRead && len(inst.FailToPass)+len(inst.PassToPass) == 0 {
+	if listsRead && inst.Tests() == 0 {
 		r.problems.warn(pos, id, "FAIL_TO_PASS and PASS_TO_PASS are both empty: there is nothing to grade", "give the tests, or leave the instance out")
 	}
 	if idErr == nil {

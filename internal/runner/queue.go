@@ -17,9 +17,14 @@ func (r *Runner) plan(jobs Jobs) ([]group, error) {
 	if err != nil {
 		return nil, err
 	}
+	tests := make([]int, len(groups))
+	for i, g := range groups {
+		tests[i] = jobs.Instance(g.first).Tests()
+	}
+	typical := schedule.Typical(tests)
 	tasks := make([]schedule.Task, len(groups))
 	for i, g := range groups {
-		tasks[i] = schedule.Task{Seconds: g.expected.Seconds, Layer: g.layer}
+		tasks[i] = schedule.Task{Seconds: g.expected.ByTests(tests[i], typical), Layer: g.layer, Times: g.n - g.empty}
 	}
 	ordered := make([]group, 0, len(groups))
 	var batches []schedule.Batch

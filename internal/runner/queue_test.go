@@ -63,6 +63,34 @@ func TestLongestFirst(t *testing.T) {
 	}
 }
 
+// Of instances of which no more is known those with more tests are begun first; one that
+// has run is where what it took puts it.
+func TestUnknownOnesByTheirTests(t *testing.T) {
+	k := newKit(t)
+	k.options.Workers, k.options.Builders = 1, 1
+	k.options.History = schedule.NewHistory()
+	k.options.History.Observe(schedule.Observation{Instance: "known", Repo: "owner/name", Seconds: 100})
+	k.phases["test.sh"] = takes(7*time.Second, prints(passing, 0))
+	with := func(passToPass int) func(*runner.Job) {
+		return func(j *runner.Job) {
+			of := *j.Instance
+			for i := range passToPass {
+				of.PassToPass = append(of.PassToPass, fmt.Sprint("test_", i))
+			}
+			j.Instance = &of
+		}
+	}
+	_, _, err := k.run(t, nil, job("few"), job("many", with(300)), job("known", with(10000)), job("some", with(9)), job("more", with(50)))
+	if err != nil {
+		t.Error(err)
+	}
+	got := k.tested()
+	slices.Sort(got[:2]) // the first two come to the worker at once
+	if diff := cmp.Diff([]string{"many", "more", "known", "some", "few"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // The first image of a layer is fetched alone; meanwhile another layer's is.
 func TestLayersAreFetchedOnce(t *testing.T) {
 	k := newKit(t)

@@ -51,3 +51,24 @@ func Order(tasks []Task, workers int) []int {
 	})
 	return order
 }
+
+// ByTests is how many seconds an instance counts for in the order. One that has not run
+// before has the estimate of all its kind, and then its number of tests tells more than
+// nothing: of 30 instances of SymPy those with more of them took longer (rank correlation
+// 0.54). typical is the number that the estimate stands for.
+func (e Estimate) ByTests(tests, typical int) float64 {
+	if e.Level == ByInstance || tests == 0 || typical == 0 {
+		return e.Seconds
+	}
+	// The part of a test file that is listed says little of what else an attempt does.
+	return e.Seconds * min(math.Sqrt(float64(tests)/float64(typical)), 4)
+}
+
+// Typical is the median of numbers of tests; 0 where there are none.
+func Typical(tests []int) int {
+	if len(tests) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(tests))
+	return sorted[len(sorted)/2]
+}
