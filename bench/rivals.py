@@ -89,12 +89,12 @@ def main():
                     before = leftovers(warm["images"].values())
                     with Commands() as commands:
                         r = contenders[name](out / "work" / f"{name.split()[0]}-{workers}-{round}", workers)
-                    if r["tests"] is None:
-                        r["tests"], r["seen"] = commands.longest(), True
-                        beyond(r, workers, r["instances"])
+                    if r["each"] is None:
+                        r["each"], r["seen"] = commands.longest(), True
+                    compare(r, workers)
                     r.update(name=name, workers=workers, round=round, left=leftovers(warm["images"].values()) - before, load=os.getloadavg()[0])
                     results.append(r)
-                    print(f"{name}, {workers} workers, round {round + 1}: {r['wall']:.1f} s wall, {r['resolved']} of {r['instances']} resolved, load {r['load']:.1f}", file=sys.stderr)
+                    print(f"{name}, {workers} workers, round {round + 1}: {r['wall']:.1f} s wall, {r['tests']:.1f} s tests, {r['resolved']} of {r['instances']} resolved, load {r['load']:.1f}", file=sys.stderr)
     finally:
         for t in tags:
             subprocess.run(["docker", "rmi", t], capture_output=True)
@@ -103,18 +103,18 @@ def main():
 
 
 def show(results):
-    print("| | workers | wall | tests themselves | beyond them, per instance | processor, client | memory, client | resolved | left over |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| | workers | wall | tests themselves | beyond them, per instance | above the lower bound | processor, client | memory, client | resolved | left over |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for workers in sorted({r["workers"] for r in results}):
         for name in dict.fromkeys(r["name"] for r in results):
             of = [r for r in results if r["name"] == name and r["workers"] == workers]
             median = lambda key: statistics.median(r[key] for r in of)
             known = of[0]["resolved"] >= 0
-            tests, past = (f"{median('tests'):.1f} s", f"{median('beyond'):.2f} s") if known else ("?", "?")
+            tests, past, above = (f"{median('tests'):.1f} s", f"{median('beyond'):.2f} s", f"{median('above') * 100:+.1f} %") if known else ("?", "?", "?")
             if of[0].get("seen"):
                 tests += " (by the daemon)"
             resolved = f"{of[0]['resolved']} of {of[0]['instances']}" if known else "?"
-            print(f"| {name} | {workers} | {median('wall'):.1f} s | {tests} | {past} | {median('cpu'):.1f} s | {median('memory') / 2**20:.0f} MiB "
+            print(f"| {name} | {workers} | {median('wall'):.1f} s | {tests} | {past} | {above} | {median('cpu'):.1f} s | {median('memory') / 2**20:.0f} MiB "
                   f"| {resolved} | {max(r['left'] for r in of)} containers |")
     print(f"\nMedians of {max(r['round'] for r in results) + 1}; load average {min(r['load'] for r in results):.1f} to {max(r['load'] for r in results):.1f}, {os.cpu_count()} processors.")
 
@@ -136,7 +136,7 @@ class Commands:
         self.lines = self.file.read().splitlines()
 
     def longest(self):
-        """Seconds of the longest command of each container, of all of them together."""
+        """Seconds of the longest command of each container."""
         began, longest = {}, {}
         for event in map(json.loads, self.lines):
             action, execution = event["Action"], event["Actor"]["Attributes"].get("execID")
@@ -145,7 +145,7 @@ class Commands:
             elif action == "exec_die" and execution in began:
                 took = (event["timeNano"] - began[execution]) / 1e9
                 longest[event["Actor"]["ID"]] = max(took, longest.get(event["Actor"]["ID"], 0))
-        return sum(longest.values())
+        return list(longest.values())
 
 
 def timed(command, dir, log):
@@ -159,13 +159,14 @@ def timed(command, dir, log):
     return {"wall": time.monotonic() - start, "cpu": usage.ru_utime + usage.ru_stime, "memory": usage.ru_maxrss * 1024, "status": child.returncode, "log": str(log)}
 
 
-def beyond(r, workers, n):
-    """What a worker spent on an instance beyond its tests: waiting, starting, applying, grading."""
-    r["instances"] = n
-    if r["tests"] is None:
-        return r
-    r["beyond"] = (r["wall"] * min(workers, max(n, 1)) - r["tests"]) / max(n, 1)
-    return r
+def compare(r, workers):
+    """Adds what a worker spent on an instance beyond its tests (waiting, starting, applying,
+    grading), and by how much the wall is above the least that these tests can take."""
+    n = max(r["instances"], 1)
+    r["tests"] = sum(r["each"])
+    r["beyond"] = (r["wall"] * min(workers, n) - r["tests"]) / n
+    bound = max(max(r["each"], default=0), r["tests"] / workers)
+    r["above"] = r["wall"] / bound - 1 if bound else 0
 
 
 def run_evalrun(binary, arguments, dir, workers):
@@ -173,28 +174,28 @@ def run_evalrun(binary, arguments, dir, workers):
     # Paths in the arguments are meant from where this was called.
     r = timed([binary, "run", "-p", "gold", "--run-id", "bench", "-j", workers, "--out", dir, "--show", "none", "--no-cache", "--verify", "none", *arguments],
               pathlib.Path.cwd(), prepare(dir) / "output.log")
-    r["tests"], r["resolved"], n, r["images"] = 0.0, 0, 0, {}
+    r["each"], r["resolved"], r["images"] = [], 0, {}
     for file in dir.glob("logs/run_evaluation/bench/*/*/attempt.json"):
         attempt = json.loads(file.read_text())
-        n += 1
-        r["tests"] += sum(p["seconds"] for p in attempt.get("phases", []) if p["name"] in ("setup", "build", "test", "eval"))
+        r["each"].append(sum(p["seconds"] for p in attempt.get("phases", []) if p["name"] in ("setup", "build", "test", "eval")))
         r["resolved"] += attempt["outcome"] == "resolved"
         if attempt.get("image_digest"):
             r["images"][attempt["instance_id"]] = attempt["image_digest"]
-    return beyond(r, workers, n)
+    r["instances"] = len(r["each"])
+    return r
 
 
 def run_official(python, rows, dir, workers, n):
     remove(dir)
     r = timed([python, "-m", "swebench.harness.run_evaluation", "-d", rows, "-s", "test", "-p", "gold", "-id", "bench", "--max_workers", workers],
               prepare(dir), dir / "output.log")
-    r["tests"], r["resolved"] = 0.0, 0
+    r["each"], r["resolved"], r["instances"] = [], 0, n
     for file in dir.glob("logs/run_evaluation/bench/*/*/run_instance.log"):
         for seconds in re.findall(r"Test runtime: ([\d_.]+) seconds", file.read_text()):
-            r["tests"] += float(seconds.replace("_", ""))
+            r["each"].append(float(seconds.replace("_", "")))
     for file in dir.glob("logs/run_evaluation/bench/*/*/report.json"):
         r["resolved"] += any(v.get("resolved") for v in json.loads(file.read_text()).values())
-    return beyond(r, workers, n)
+    return r
 
 
 def run_go(binary, out, dir, workers, n):
@@ -203,16 +204,16 @@ def run_go(binary, out, dir, workers, n):
     r = timed([binary, "run", "-dataset", out / "rows.json", "-predictions", out / "gold.jsonl", "-workers", workers, "-timeout", 1800,
                "-run-id", "bench", "-output", dir / "report.json"], prepare(dir), dir / "output.log")
     report = json.loads((dir / "report.json").read_text()) if (dir / "report.json").exists() else {"summary": {"resolved": 0}}
-    r["tests"], r["resolved"] = None, report["summary"]["resolved"]
-    return beyond(r, workers, n)
+    r["each"], r["resolved"], r["instances"] = None, report["summary"]["resolved"], n
+    return r
 
 
 def run_other(command, out, dir, workers, n):
     remove(dir)
     filled = command.format(rows=out / "rows.json", predictions=out / "gold.jsonl", workers=workers)
     r = timed(shlex.split(filled), prepare(dir), dir / "output.log")
-    r["tests"], r["resolved"] = 0.0, -1
-    return beyond(r, workers, n)
+    r["each"], r["resolved"], r["instances"] = [], -1, n
+    return r
 
 
 def rows_for_official(evalrun, arguments, ids):
