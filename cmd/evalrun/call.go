@@ -128,10 +128,10 @@ func (c *call) runner(images *roomyImages) *runner.Runner {
 	seen := roomyDisplay{c.ui, images.keeper, &sync.Map{}}
 	imageTook := imageTimes(c.e.ctx, c.made, c.eng)
 	return runner.New(runner.Options{
-		RunID: c.RunID, Layout: c.layout, Driver: c.eng.Sandbox, Images: images, Observer: seen, Workers: c.Workers.most(), Builders: c.Builders,
+		RunID: c.RunID, Layout: c.layout, Driver: c.eng.Sandbox, Images: images, Observer: seen, Workers: c.Workers.most(), Builders: c.Builders, Pulls: c.Pulls,
 		Limits: c.job.limits, Rules: c.job.rules, Unenforced: c.eng.Unenforced(), Network: c.proof.of, Ledger: c.known, Apart: c.NoCache,
 		Events:  func(ev runner.Event) { c.ui.event(ev); imageTook(ev); seen.event(ev) },
-		History: c.history, Layer: layerOf, Capacity: capacity(c.eng.Info, c.Workers), Deadline: c.Deadline.from(time.Now()),
+		History: c.history, Layer: layerOf, Pulled: c.images.Pulled, Capacity: capacity(c.eng.Info, c.Workers), Deadline: c.Deadline.from(time.Now()),
 		RowCapabilities: c.Capabilities, Policy: c.job.policy, Verify: runner.Verify(c.Verify),
 	})
 }

@@ -1,19 +1,22 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/evalrun/evalrun/cache"
 	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/images"
 	"github.com/evalrun/evalrun/internal/engine"
 	"github.com/evalrun/evalrun/internal/ledger"
+	"github.com/evalrun/evalrun/internal/provision"
 	"github.com/evalrun/evalrun/reports"
 )
 
@@ -57,30 +60,43 @@ func (c *buildCmd) Run(e *env) error {
 		return showPlan(e, provider, selected)
 	}
 	ui.progress = newProgress(e.stderr, terminal, width, len(selected))
-	var g errgroup.Group
-	g.SetLimit(max(1, c.Builders))
-	failed := make([]error, len(selected))
-	for i := range selected {
-		g.Go(func() error {
-			start := time.Now()
-			_, failed[i] = provider.Image(e.ctx, &selected[i])
-			what := "image ready"
-			if failed[i] != nil {
-				what = "build_failed"
-			}
-			ui.progress.Done(selected[i].ID, what, time.Since(start).Seconds())
-			return nil
-		})
-	}
-	g.Wait()
+	err = c.makeImages(e.ctx, provider, selected, ui.progress)
 	ui.progress.Close()
 	if e.ctx.Err() != nil {
 		return &exitError{exitInterrupted, errors.New("interrupted")}
 	}
-	if err := errors.Join(failed...); err != nil {
+	if err != nil {
 		return &exitError{exitNotEvaluated, err}
 	}
 	return nil
+}
+
+// makeImages builds and pulls, each some at a time.
+func (c *buildCmd) makeImages(ctx context.Context, provider *provision.Provider, selected []datasets.Instance, progress *progress) error {
+	pulls, builds := semaphore.NewWeighted(int64(max(1, c.Pulls))), semaphore.NewWeighted(int64(max(1, c.Builders)))
+	var g sync.WaitGroup
+	failed := make([]error, len(selected))
+	for i := range selected {
+		slots := builds
+		if provider.Pulled(&selected[i]) {
+			slots = pulls
+		}
+		g.Go(func() {
+			if failed[i] = slots.Acquire(ctx, 1); failed[i] != nil {
+				return
+			}
+			defer slots.Release(1)
+			start := time.Now()
+			_, failed[i] = provider.Image(ctx, &selected[i])
+			what := "image ready"
+			if failed[i] != nil {
+				what = "build_failed"
+			}
+			progress.Done(selected[i].ID, what, time.Since(start).Seconds())
+		})
+	}
+	g.Wait()
+	return errors.Join(failed...)
 }
 
 type datasetCmd struct {

@@ -48,7 +48,7 @@ func (c *demoCmd) Run(e *env) error {
 		RunID:        "demo", Workers: workerCount(c.Workers), Output: c.Output, Rules: "swebench-5", NoCache: c.Fresh, JSON: c.JSON, Show: "all",
 		Limits: defaultLimits(),
 		imageFlags: imageFlags{
-			engineFlags: c.engineFlags, Images: "build", RepoMirror: []string{repositories}, Python: "pinned", Builders: 2, Tag: "latest",
+			engineFlags: c.engineFlags, Images: "build", RepoMirror: []string{repositories}, Python: "pinned", Builders: 2, Pulls: 1, Tag: "latest",
 			LockFile: filepath.Join(c.Output, "images.lock"),
 		},
 	}

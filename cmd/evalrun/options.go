@@ -141,6 +141,7 @@ type imageFlags struct {
 	Audit        string   `enum:"yes,no" default:"yes" help:"Look into images that were not built here for commits after base_commit: yes, no."`
 	ScrubHistory bool     `help:"Make clean images of those in which the audit found something."`
 	Builders     int      `default:"2" help:"Images built at a time."`
+	Pulls        int      `default:"3" help:"Images pulled at a time, beside those that are built."`
 }
 
 // provider wires what gives the images of a run.

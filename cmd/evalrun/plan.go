@@ -67,7 +67,7 @@ func (c *planCmd) Run(e *env) error {
 		return err
 	}
 	p := prediction{
-		workers: c.Workers, builders: c.Builders, limits: j.limits, capacity: capacity(eng.Info, c.Workers),
+		workers: c.Workers, builders: c.Builders, pulls: c.Pulls, limits: j.limits, capacity: capacity(eng.Info, c.Workers),
 		jobs: jobs, earlier: c.finished(e, c.layout(j)), durations: durations, images: made,
 	}
 	c.whole(provider.Recipes)
@@ -191,7 +191,8 @@ type imagesMissing struct {
 	Base     int      `json:"build_base"`
 	Env      int      `json:"build_env"`
 	Instance int      `json:"build_instance"`
-	of       []*datasets.Instance
+	pulled   []*datasets.Instance
+	built    []*datasets.Instance
 }
 
 type imageLookup interface {
@@ -220,9 +221,9 @@ func missingImages(ctx context.Context, p planner, store imageLookup, wanted []*
 		case have:
 			m.Have++
 		case pulled:
-			m.Pull, m.of = append(m.Pull, ref), append(m.of, inst)
+			m.Pull, m.pulled = append(m.Pull, ref), append(m.pulled, inst)
 		default:
-			specs, m.of = append(specs, spec), append(m.of, inst)
+			specs, m.built = append(specs, spec), append(m.built, inst)
 		}
 	}
 	plan := images.NewPlan(specs)

@@ -15,6 +15,7 @@ import (
 type prediction struct {
 	workers   workerCount
 	builders  int
+	pulls     int
 	limits    runner.Limits
 	capacity  schedule.Resources
 	jobs      runner.Jobs
@@ -161,21 +162,27 @@ func (p *prediction) room(batches []schedule.Batch, workers int) (memory, disk p
 // predictImages adds the time until the images are there. They are made beside the
 // tests, so that in the best case they add nothing but the first.
 func (p *prediction) predictImages(doc *planDocument, missing imagesMissing) {
-	if len(missing.of) == 0 {
+	if len(missing.pulled)+len(missing.built) == 0 {
 		return
 	}
-	var batches []schedule.Batch
 	first, sizes := map[string]int64{}, int64(0)
 	known := true
-	for _, inst := range missing.of {
-		e := p.images.Estimate(inst.ID, inst.Repo)
-		batches = append(batches, schedule.Batch{Estimate: e, Tasks: 1})
-		known = known && e.Needs.DiskBytes > 0
-		sizes += e.Needs.DiskBytes
-		first[layerOf(inst)] = max(first[layerOf(inst)], e.Needs.DiskBytes)
+	var made planRange
+	for _, stage := range []struct {
+		of    []*datasets.Instance
+		bound int
+	}{{missing.pulled, p.pulls}, {missing.built, p.builders}} {
+		var batches []schedule.Batch
+		for _, inst := range stage.of {
+			e := p.images.Estimate(inst.ID, inst.Repo)
+			batches = append(batches, schedule.Batch{Estimate: e, Tasks: 1})
+			known = known && e.Needs.DiskBytes > 0
+			sizes += e.Needs.DiskBytes
+			first[layerOf(inst)] = max(first[layerOf(inst)], e.Needs.DiskBytes)
+		}
+		r := rangeOf(schedule.Predict(batches, orderOf(batches, stage.bound), stage.bound))
+		made = planRange{max(made.Low, r.Low), max(made.Mid, r.Mid), max(made.High, r.High)}
 	}
-	r := schedule.Predict(batches, orderOf(batches, p.builders), p.builders)
-	made := rangeOf(r)
 	doc.Time.Images = &made
 	t := doc.Time.Tests
 	doc.Time.Total = planRange{max(t.Low, made.Low), max(t.Mid, made.Mid) + min(t.Mid, made.Mid)/2, t.High + made.High}

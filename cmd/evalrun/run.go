@@ -236,6 +236,7 @@ func (c *runCmd) check(l runner.Limits) []error {
 		{memory > 0 && l.Sandbox.MemoryGuaranteedBytes > memory, "--memory-guaranteed: want at most what --memory allows"},
 		{disk > 0 && disk < 1<<20, "--disk: want 1MiB or more"},
 		{c.Builders < 1, "--builders: want 1 or more"},
+		{c.Pulls < 1, "--pulls: want 1 or more"},
 		{!c.Deadline.at.IsZero() && !c.Deadline.at.After(time.Now()), fmt.Sprintf("--deadline: %s is past", c.Deadline.at.Format(time.RFC3339))},
 		{c.Attempts < 0 || c.Attempts > maxAttempts, fmt.Sprintf("--attempts: want 0 to %d", maxAttempts)},
 		{c.Attempts > 0 && c.LastWins, "--attempts and --last-wins do not go together: every prediction is an attempt, or one replaces the other"},

@@ -164,6 +164,9 @@ func (p *Provider) Spec(ctx context.Context, inst *datasets.Instance) (images.In
 	return spec, nil
 }
 
+// Pulled says whether the image of an instance is pulled, if it is not there.
+func (p *Provider) Pulled(inst *datasets.Instance) bool { return p.Prebuilt(inst) != "" }
+
 // Prebuilt is the reference to pull, or "" to build.
 func (p *Provider) Prebuilt(inst *datasets.Instance) string {
 	named := inst.Image

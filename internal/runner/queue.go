@@ -103,35 +103,55 @@ func (r *Runner) Estimate(job Job) schedule.Estimate {
 // prepareAll gets the images of the jobs, some at a time, and passes the jobs on
 // as their images are there.
 func (r *Runner) prepareAll(ctx context.Context, g *errgroup.Group, jobs Jobs, groups []group) *schedule.Queue[ready] {
-	shared := make([]string, len(groups))
-	for i := range groups {
-		shared[i] = groups[i].layer
-	}
-	layers := schedule.NewLayers(shared)
 	// No more images wait than workers will soon ask for: they take up disk.
 	prepared := schedule.NewQueue[ready](r.o.Workers)
-	var builders sync.WaitGroup
-	for range r.o.Builders {
-		builders.Add(1)
-		g.Go(func() error {
-			defer builders.Done()
-			for {
-				i, done, ok := layers.Next(ctx)
-				if !ok {
-					return nil
+	pulled, built := r.apart(jobs, groups)
+	var preparing sync.WaitGroup
+	for _, stage := range []struct {
+		groups []*group
+		bound  int
+	}{{pulled, r.o.Pulls}, {built, r.o.Builders}} {
+		shared := make([]string, len(stage.groups))
+		for i, of := range stage.groups {
+			shared[i] = of.layer
+		}
+		layers := schedule.NewLayers(shared)
+		for range min(stage.bound, len(stage.groups)) {
+			preparing.Add(1)
+			g.Go(func() error {
+				defer preparing.Done()
+				for {
+					i, done, ok := layers.Next(ctx)
+					if !ok {
+						return nil
+					}
+					if more, err := r.prepareGroup(ctx, jobs, stage.groups[i], prepared, done); !more {
+						return err
+					}
 				}
-				if more, err := r.prepareGroup(ctx, jobs, &groups[i], prepared, done); !more {
-					return err
-				}
-			}
-		})
+			})
+		}
 	}
 	g.Go(func() error {
-		builders.Wait()
+		preparing.Wait()
 		prepared.Close()
 		return nil
 	})
 	return prepared
+}
+
+// apart tells the groups whose images are pulled from those whose are built: a slow build
+// holds up no pull, and the other way round. The order stays within each.
+func (r *Runner) apart(jobs Jobs, groups []group) (pulled, built []*group) {
+	for i := range groups {
+		of := &groups[i]
+		if r.o.Pulled != nil && r.o.Pulled(jobs.Instance(of.first)) {
+			pulled = append(pulled, of)
+		} else {
+			built = append(built, of)
+		}
+	}
+	return pulled, built
 }
 
 // prepareGroup gets the images of a group's jobs that need one and passes them on;

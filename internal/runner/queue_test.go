@@ -122,6 +122,44 @@ func TestLayersAreFetchedOnce(t *testing.T) {
 	}
 }
 
+// Builds and pulls have a bound each, and neither holds up the other.
+func TestPullsBesideBuilds(t *testing.T) {
+	k := newKit(t)
+	k.options.Workers, k.options.Builders, k.options.Pulls = 8, 1, 2
+	pulled := func(inst *datasets.Instance) bool { return strings.HasPrefix(inst.ID, "pulled") }
+	k.options.Pulled = pulled
+	busy, most := map[bool]int{}, map[bool]int{}
+	var ready []string
+	k.images.image = func(ctx context.Context, inst *datasets.Instance) (runner.Image, error) {
+		kind := pulled(inst)
+		k.mu.Lock()
+		busy[kind]++
+		most[kind] = max(most[kind], busy[kind])
+		k.mu.Unlock()
+		took := time.Hour
+		if kind {
+			took = time.Minute
+		}
+		err := sandboxtest.Sleep(ctx, took)
+		k.mu.Lock()
+		busy[kind]--
+		ready = append(ready, inst.ID)
+		k.mu.Unlock()
+		return runner.Image{Ref: inst.ID}, err
+	}
+	attempts, _, err := k.run(t, nil, job("built-1"), job("built-2"), job("pulled-1"), job("pulled-2"), job("pulled-3"))
+	if err != nil || outcomes(attempts)[grading.Resolved] != 5 {
+		t.Errorf("%v, %v", outcomes(attempts), err)
+	}
+	slices.Sort(ready[:2])
+	if diff := cmp.Diff([]string{"pulled-1", "pulled-2", "pulled-3", "built-1", "built-2"}, ready); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if most[true] != 2 || most[false] != 1 {
+		t.Errorf("at once %d were pulled (want 2) and %d built (want 1)", most[true], most[false])
+	}
+}
+
 // However many workers there are, what runs at once fits into memory.
 func TestAdmission(t *testing.T) {
 	k := newKit(t)

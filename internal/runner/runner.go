@@ -56,7 +56,10 @@ type Options struct {
 	Observer Observer
 
 	Workers  int
-	Builders int // images prepared at a time
+	Builders int // images built at a time
+	Pulls    int // images pulled at a time, beside those
+	// Pulled says whether an instance's image is pulled; nil is that all are built.
+	Pulled   func(*datasets.Instance) bool
 	Limits   Limits
 	Rules    grading.Rules
 	// Network proves that what runs from an image is cut off, and says so in words for
@@ -147,7 +150,7 @@ func New(o Options) *Runner {
 	if o.Ledger == nil {
 		o.Ledger, o.Apart = noLedger{}, true
 	}
-	o.Workers, o.Builders = max(1, o.Workers), max(1, o.Builders)
+	o.Workers, o.Builders, o.Pulls = max(1, o.Workers), max(1, o.Builders), max(1, o.Pulls)
 	return &Runner{
 		o: o, breaker: &breaker{limit: o.MaxEngineFailures}, grading: semaphore.NewWeighted(gradeMemory), bin: newBin(o.Workers), workers: newWorkers(o.Workers),
 		admission: schedule.NewAdmission(o.Capacity),
