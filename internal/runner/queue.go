@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/evalrun/evalrun/grading"
 	"github.com/evalrun/evalrun/internal/schedule"
 	"github.com/evalrun/evalrun/reports"
 )
@@ -191,31 +192,43 @@ func (r *Runner) prepareGroup(ctx context.Context, jobs Jobs, g *group, to *sche
 }
 
 // enter waits for a worker, and until the machine has room for what the attempt is
-// expected to need. leave gives both back.
-func (t *trial) enter(ctx context.Context) (waited time.Duration, leave func(), err error) {
-	worker, waited, err := t.r.workers.take(ctx)
+// expected to need. An attempt that had both before goes first. leave gives them back.
+func (t *trial) enter(ctx context.Context) error {
+	worker, waited, err := t.r.workers.take(ctx, t.begun)
+	t.a.WaitedSeconds += waited.Seconds()
 	if err != nil {
-		return waited, nil, err
+		return err
 	}
 	t.worker, t.entered = worker, true
 	began := time.Now()
-	out, err := t.r.admission.Enter(ctx, t.r.Estimate(t.job).Needs, func() { t.say("waits for room") })
-	waited += time.Since(began)
+	t.room, err = t.r.admission.Enter(ctx, t.r.Estimate(t.job).Needs, func() { t.say("waits for room") })
+	t.a.WaitedSeconds += time.Since(began).Seconds()
 	if err != nil {
-		t.r.o.Observer.Worker(worker, "")
-		t.r.workers.give(worker)
-		return waited, nil, err
+		t.leave()
+		return err
 	}
-	t.r.emit(Event{Kind: Entered, Job: t.job, Took: waited})
-	if !t.unpatched {
-		t.r.forecast.Load().Begin(t.index, t.batch, time.Now())
+	if !t.begun {
+		t.begun = true
+		t.r.emit(Event{Kind: Entered, Job: t.job, Took: waited + time.Since(began)})
+		if !t.unpatched {
+			t.r.forecast.Load().Begin(t.index, t.batch, time.Now())
+		}
 	}
-	return waited, func() {
-		t.entered = false
-		out()
-		t.r.o.Observer.Worker(worker, "")
-		t.r.workers.give(worker)
-	}, nil
+	return nil
+}
+
+// leave gives the worker and the room back, if the attempt has them.
+func (t *trial) leave() {
+	if !t.entered {
+		return
+	}
+	t.entered = false
+	if t.room != nil {
+		t.room()
+		t.room = nil
+	}
+	t.r.o.Observer.Worker(t.worker, "")
+	t.r.workers.give(t.worker)
 }
 
 // learn takes down what an attempt took, where it ran; nil is one that was
@@ -223,12 +236,22 @@ func (t *trial) enter(ctx context.Context) (waited time.Duration, leave func(), 
 func (r *Runner) learn(rd ready, a *reports.Attempt) {
 	ran := a != nil && !a.Reused && a.Outcome.Evaluated() && len(a.Phases) > 1
 	r.forecast.Load().End(rd.index, rd.batch, time.Now(), ran)
-	if ran && r.o.History != nil {
+	if ran && r.o.History != nil && !r.cutShort(a) {
 		r.o.History.Observe(schedule.Observation{
 			Instance: a.InstanceID, Repo: a.Repo, Seconds: a.Seconds, CPUSeconds: a.Usage.CPUSeconds,
 			MemoryBytes: a.Usage.PeakMemoryBytes, DiskBytes: a.Usage.DiskBytes,
 		})
 	}
+}
+
+// cutShort says that an attempt was ended by a limit before the time that was expected
+// of it: how long it would have taken it does not tell.
+func (r *Runner) cutShort(a *reports.Attempt) bool {
+	switch a.Outcome {
+	case grading.TimedOut, grading.SilenceLimit, grading.OutOfMemory, grading.DiskLimit:
+		return a.Seconds < r.o.History.Estimate(a.InstanceID, a.Repo).Seconds
+	}
+	return false
 }
 
 // Left is how long the rest of the run will take, as a range; ok is false while

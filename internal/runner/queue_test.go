@@ -91,6 +91,33 @@ func TestUnknownOnesByTheirTests(t *testing.T) {
 	}
 }
 
+// What a limit ended early says nothing of how long it takes; what outlived all that was
+// expected does.
+func TestCutShortIsNotLearnt(t *testing.T) {
+	for _, tt := range []struct {
+		before, timeout time.Duration
+	}{
+		{100 * time.Second, time.Second},
+		{100 * time.Second, 1000 * time.Second},
+	} {
+		k := newKit(t)
+		k.options.History = schedule.NewHistory()
+		k.options.History.Observe(schedule.Observation{Instance: "name-00", Repo: "owner/name", Seconds: tt.before.Seconds()})
+		k.options.Limits.Timeout = tt.timeout
+		k.phases["test.sh"] = takes(time.Hour, prints(passing, 0))
+		attempts, _, err := k.run(t, nil, job("name-00"))
+		if err != nil || outcomes(attempts)[grading.TimedOut] != 1 {
+			t.Errorf("%v, %v", outcomes(attempts), err)
+		}
+		before := schedule.NewHistory()
+		before.Observe(schedule.Observation{Instance: "name-00", Repo: "owner/name", Seconds: tt.before.Seconds()})
+		was, is := before.Estimate("name-00", "owner/name").Seconds, k.options.History.Estimate("name-00", "owner/name").Seconds
+		if learnt := is != was; learnt != (tt.timeout > tt.before) {
+			t.Errorf("ended after %s, where %s was expected: %.0f s were expected before and %.0f s are now", tt.timeout, tt.before, was, is)
+		}
+	}
+}
+
 // The first image of a layer is fetched alone; meanwhile another layer's is.
 func TestLayersAreFetchedOnce(t *testing.T) {
 	k := newKit(t)
@@ -157,6 +184,53 @@ func TestPullsBesideBuilds(t *testing.T) {
 	}
 	if most[true] != 2 || most[false] != 1 {
 		t.Errorf("at once %d were pulled (want 2) and %d built (want 1)", most[true], most[false])
+	}
+}
+
+// While test files are restored after a set-up the worker goes to another attempt, and never
+// more run their own code than there are workers. What one waits for a worker in between
+// does not count against its limit.
+func TestRestoringNeedsNoWorker(t *testing.T) {
+	const n, setup, restore, test = 10, 3 * time.Second, time.Second, 5 * time.Second
+	k := newKit(t)
+	k.options.Workers, k.options.Builders = 1, 1
+	k.options.Limits.Timeout = setup + restore + test + time.Second
+	var first, last time.Time
+	running, most := 0, 0
+	needs := func(d time.Duration, then phase) phase {
+		return func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
+			k.mu.Lock()
+			if first.IsZero() {
+				first = time.Now()
+			}
+			running++
+			most = max(most, running)
+			k.mu.Unlock()
+			res, err := takes(d, then)(ctx, box, cmd)
+			k.mu.Lock()
+			running--
+			last = time.Now()
+			k.mu.Unlock()
+			return res, err
+		}
+	}
+	k.phases["setup.sh"] = needs(setup, k.phases["setup.sh"])
+	k.phases["test.sh"] = needs(test, k.phases["test.sh"])
+	k.phases["restore.sh"] = takes(restore, k.phases["restore.sh"])
+	var list []runner.Job
+	for i := range n {
+		list = append(list, job(fmt.Sprint("name-", i), withEvaluation(func(e *datasets.Evaluation) { e.Setup = "set up" })))
+	}
+	attempts, _, err := k.run(t, nil, list...)
+	if err != nil || outcomes(attempts)[grading.Resolved] != n {
+		t.Errorf("%v, %v", outcomes(attempts), err)
+	}
+	if most != 1 {
+		t.Errorf("%d ran their own code at once with one worker", most)
+	}
+	// The last one, with nothing beside it, waits for its own.
+	if took, want := last.Sub(first), n*(setup+test)+restore; took > want {
+		t.Errorf("the run took %s; with nothing but set-up and tests, and one time of restoring, it takes %s", took, want)
 	}
 }
 

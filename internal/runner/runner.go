@@ -59,9 +59,9 @@ type Options struct {
 	Builders int // images built at a time
 	Pulls    int // images pulled at a time, beside those
 	// Pulled says whether an instance's image is pulled; nil is that all are built.
-	Pulled   func(*datasets.Instance) bool
-	Limits   Limits
-	Rules    grading.Rules
+	Pulled func(*datasets.Instance) bool
+	Limits Limits
+	Rules  grading.Rules
 	// Network proves that what runs from an image is cut off, and says so in words for
 	// the records. It is asked for every attempt, before anything of the row's or the
 	// model's runs, and may remember; its error ends the run.

@@ -34,8 +34,10 @@ type trial struct {
 	a      *reports.Attempt
 	files  reports.InstanceFiles
 
-	entered  bool // it has a worker
-	worker   int  // that runs the commands
+	begun    bool   // it has had a worker
+	entered  bool   // it has one
+	worker   int    // that runs the commands
+	room     func() // gives back what it has of the machine
 	box      sandbox.Sandbox
 	log      *capture
 	deadline time.Time
@@ -191,12 +193,10 @@ func (t *trial) work(ctx context.Context, apply, restore *script, cutOff func() 
 	if err := cutOff(); err != nil {
 		return false, err
 	}
-	waited, leave, err := t.enter(ctx)
-	t.a.WaitedSeconds += waited.Seconds()
-	if err != nil {
+	defer t.leave()
+	if err := t.enter(ctx); err != nil {
 		return false, err
 	}
-	defer leave()
 	return t.phases(ctx, last)
 }
 
@@ -239,21 +239,14 @@ func (t *trial) phases(ctx context.Context, last []*script) (done bool, err erro
 		t.noteWritten(ctx)
 		return t.phase(ctx, "eval", "", exitCodeRecorded(e.Script))
 	}
-	if e.Setup != "" {
-		if ok, err := t.phase(ctx, "setup", e.Prelude, e.Setup); !ok || err != nil {
+	if e.Setup == "" {
+		if ok, err := t.scripts(ctx, last...); !ok || err != nil {
 			return false, err
 		}
-		// Nothing of the model's may work on while test files are restored.
-		if len(last) > 0 {
-			last[0].alone = true
-		} else if _, err := t.box.Exec(ctx, sandbox.Command{Argv: []string{"true"}, Dir: "/", Alone: true, Timeout: applyTimeout}); err != nil {
-			return false, err
-		}
-	}
-	if ok, err := t.scripts(ctx, last...); !ok || err != nil {
+		t.noteWritten(ctx)
+	} else if ok, err := t.setUp(ctx, last); !ok || err != nil {
 		return false, err
 	}
-	t.noteWritten(ctx)
 	t.modelRan = true
 	if e.Build != "" {
 		if ok, err := t.phase(ctx, "build", e.Prelude, e.Build); !ok || err != nil {
@@ -268,6 +261,31 @@ func (t *trial) phases(ctx context.Context, last []*script) (done bool, err erro
 		t.log.line(fmt.Sprintf("%s: %d", logparse.TestExitCode, t.testExit))
 	}
 	return ok, err
+}
+
+// setUp runs the set-up of the row, and what of ours comes between it and the tests: for
+// that no worker is needed, and another attempt may have this one's. What it then takes to
+// get one again does not count against the limit.
+func (t *trial) setUp(ctx context.Context, last []*script) (ok bool, err error) {
+	e := &t.job.Recipe.Evaluation
+	if ok, err := t.phase(ctx, "setup", e.Prelude, e.Setup); !ok || err != nil {
+		return false, err
+	}
+	t.leave()
+	// Nothing of the model's may work on while test files are restored.
+	if len(last) > 0 {
+		last[0].alone = true
+	} else if _, err := t.box.Exec(ctx, sandbox.Command{Argv: []string{"true"}, Dir: "/", Alone: true, Timeout: applyTimeout}); err != nil {
+		return false, err
+	}
+	if ok, err := t.scripts(ctx, last...); !ok || err != nil {
+		return false, err
+	}
+	t.noteWritten(ctx)
+	began := time.Now()
+	err = t.enter(ctx)
+	t.deadline = t.deadline.Add(time.Since(began))
+	return err == nil, err
 }
 
 func (t *trial) addPhase(name string, res sandbox.Result, where region) {

@@ -11,36 +11,50 @@ import (
 )
 
 // lanes is how many attempts there are for one worker: while one runs its
-// commands, the next starts its sandbox and the last is looked at and graded.
+// commands, the next starts its sandbox and the last is looked at and graded, or one
+// whose set-up has run has its test files restored.
 const lanes = 2
 
 // workers are what bounds the commands that run at a time. Starting a sandbox and
 // grading a log need none.
 type workers struct {
 	free   chan int
+	again  chan int            // to those that had one before, who go first
 	starts *semaphore.Weighted // engines are slow at starting many sandboxes at once
 }
 
 func newWorkers(n int) *workers {
-	w := &workers{free: make(chan int, n), starts: semaphore.NewWeighted(int64(n+1) / 2)}
+	w := &workers{free: make(chan int, n), again: make(chan int), starts: semaphore.NewWeighted(int64(n+1) / 2)}
 	for i := range n {
 		w.free <- i
 	}
 	return w
 }
 
-// take waits for a free worker.
-func (w *workers) take(ctx context.Context) (worker int, waited time.Duration, err error) {
+// take waits for a free worker. Those that take one again are served first.
+func (w *workers) take(ctx context.Context, again bool) (worker int, waited time.Duration, err error) {
 	began := time.Now()
+	var first chan int
+	if again {
+		first = w.again
+	}
 	select {
 	case worker = <-w.free:
+		return worker, time.Since(began), nil
+	case worker = <-first:
 		return worker, time.Since(began), nil
 	case <-ctx.Done():
 		return 0, time.Since(began), context.Cause(ctx)
 	}
 }
 
-func (w *workers) give(worker int) { w.free <- worker }
+func (w *workers) give(worker int) {
+	select {
+	case w.again <- worker:
+	default:
+		w.free <- worker
+	}
+}
 
 // start starts the sandbox of an attempt.
 func (r *Runner) start(ctx context.Context, job Job, image Image) (sandbox.Sandbox, error) {
@@ -54,7 +68,7 @@ func (r *Runner) start(ctx context.Context, job Job, image Image) (sandbox.Sandb
 	return box, err
 }
 
-// spec is the sandbox of an attempt. It may wait for a worker as long as another
+// spec is the sandbox of an attempt. It may wait for a worker, twice, as long as another
 // attempt lasts, with all its tries and a second opinion.
 func (r *Runner) spec(job Job, image Image) sandbox.Spec {
 	limits := r.limits(job)
@@ -70,6 +84,6 @@ func (r *Runner) spec(job Job, image Image) sandbox.Spec {
 		User: limits.User, ReadOnly: limits.ReadOnly, Writable: []string{workDir, ourDir, "/root"}, Owned: []string{workDir, ourDir},
 		Capabilities: capabilities, Image: image.Digest, Env: env, Name: job.Instance.ID, Limits: limits.Sandbox,
 		Labels: map[string]string{"evalrun.run": r.o.RunID, "evalrun.instance": job.Instance.ID},
-		Expiry: time.Now().Add((2*engineTries + 1) * (r.o.Limits.Timeout + limits.Timeout + 4*applyTimeout)),
+		Expiry: time.Now().Add((3*engineTries + 1) * (r.o.Limits.Timeout + limits.Timeout + 4*applyTimeout)),
 	}
 }
