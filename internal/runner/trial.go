@@ -106,7 +106,7 @@ func (t *trial) inSandbox(ctx context.Context, apply, restore *script) (done boo
 	usage, usageErr := t.box.Usage(context.WithoutCancel(ctx))
 	if usageErr == nil || usage.OOMKills > 0 {
 		t.a.Usage = reports.UsageRecord{
-			PeakMemoryBytes: usage.PeakMemoryBytes, OOMKills: usage.OOMKills,
+			PeakMemoryBytes: usage.PeakMemoryBytes, HeldMemoryBytes: usage.HeldMemoryBytes, OOMKills: usage.OOMKills,
 			CPUSeconds: usage.CPUSeconds, ThrottledSeconds: usage.ThrottledSeconds, DiskBytes: usage.DiskBytes,
 		}
 	}
