@@ -159,7 +159,7 @@ func (r *Runner) tryAll(ctx context.Context, rd ready, a *reports.Attempt, files
 		case errors.Is(err, ErrEndRun):
 			a.Outcome, a.Reason = grading.InfraFailed, err.Error()
 			return err
-		case r.troubled(ctx, rd.job, err, pauses, &waits):
+		case r.troubled(ctx, rd.job, err, try < engineTries, pauses, &waits):
 			troubles = append(troubles, fmt.Sprintf("waited for the engine: %v", err))
 			try--
 			continue
@@ -211,7 +211,7 @@ func (r *Runner) control(ctx context.Context, failed *trial) error {
 		return err
 	}
 	if restore == nil {
-		res, err := box.Exec(ctx, sandbox.Command{Argv: []string{"/bin/true"}, Dir: "/", Timeout: time.Minute})
+		res, err := r.exec(ctx, box, sandbox.Command{Argv: []string{"/bin/true"}, Dir: "/", Timeout: time.Minute})
 		if err == nil && res.ExitCode != 0 {
 			err = fmt.Errorf("/bin/true exited with %d", res.ExitCode)
 		}

@@ -246,7 +246,7 @@ func (t *trial) phases(ctx context.Context, last []*script) (done bool, err erro
 		// Nothing of the model's may work on while test files are restored.
 		if len(last) > 0 {
 			last[0].alone = true
-		} else if _, err := t.box.Exec(ctx, sandbox.Command{Argv: []string{"true"}, Dir: "/", Alone: true, Timeout: applyTimeout}); err != nil {
+		} else if _, err := t.r.exec(ctx, t.box, sandbox.Command{Argv: []string{"true"}, Dir: "/", Alone: true, Timeout: applyTimeout}); err != nil {
 			return false, err
 		}
 	}

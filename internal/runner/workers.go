@@ -50,6 +50,9 @@ func (r *Runner) start(ctx context.Context, job Job, image Image) (sandbox.Sandb
 	defer r.workers.starts.Release(1)
 	began := time.Now()
 	box, err := r.o.Driver.Start(ctx, r.spec(job, image))
+	if err == nil {
+		r.breaker.answered()
+	}
 	r.emit(Event{Kind: Started, Job: job, Took: time.Since(began), Err: err})
 	return box, err
 }
