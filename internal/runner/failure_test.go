@@ -126,19 +126,35 @@ func TestDaemonStaysAway(t *testing.T) {
 }
 
 // What a patch does may be why the daemon goes away: one attempt does not wait for
-// ever, and the others go on.
+// ever, and the others go on. It is the patch's where the tests work without it.
 func TestAttemptThatEndsTheDaemon(t *testing.T) {
-	k := newKit(t)
-	passes := k.phases["test.sh"]
-	k.phases["test.sh"] = func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
-		if box.Spec.Labels["evalrun.instance"] == "name-03" {
-			return sandbox.Result{ExitCode: -1}, broken(cause.Engine, "unexpected EOF")
+	for name, always := range map[string]bool{"with the patch": false, "with and without": true} {
+		k := newKit(t)
+		patched := map[*sandboxtest.FakeSandbox]bool{}
+		applies, passes := k.phases["apply.sh"], k.phases["test.sh"]
+		k.phases["apply.sh"] = func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
+			k.mu.Lock()
+			patched[box] = true
+			k.mu.Unlock()
+			return applies(ctx, box, cmd)
 		}
-		return takes(time.Second, passes)(ctx, box, cmd)
-	}
-	attempts, _, err := k.run(t, nil, jobs(8)...)
-	if err != nil || outcomes(attempts)[grading.Resolved] != 7 || attempts[3].Outcome == grading.Resolved {
-		t.Errorf("%v, %v", outcomes(attempts), err)
+		k.phases["test.sh"] = func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
+			k.mu.Lock()
+			breaks := box.Spec.Labels["evalrun.instance"] == "name-03" && (always || patched[box])
+			k.mu.Unlock()
+			if breaks {
+				return sandbox.Result{ExitCode: -1}, broken(cause.Engine, "unexpected EOF")
+			}
+			return takes(time.Second, passes)(ctx, box, cmd)
+		}
+		want := grading.Unresolved
+		if always {
+			want = grading.InfraFailed
+		}
+		attempts, _, err := k.run(t, nil, jobs(8)...)
+		if err != nil || outcomes(attempts)[grading.Resolved] != 7 || attempts[3].Outcome != want {
+			t.Errorf("%s: %v, %v; want the fourth %s", name, outcomes(attempts), err, want)
+		}
 	}
 }
 
