@@ -130,7 +130,8 @@ type PhaseRecord struct {
 
 // UsageRecord is what the sandbox used.
 type UsageRecord struct {
-	PeakMemoryBytes  int64   `json:"peak_memory_bytes,omitempty"`
+	PeakMemoryBytes  int64   `json:"peak_memory_bytes,omitempty"` // with files the kernel keeps while there is room
+	HeldMemoryBytes  int64   `json:"held_memory_bytes,omitempty"` // the most found that could not be given back
 	OOMKills         int     `json:"oom_kills"`
 	CPUSeconds       float64 `json:"cpu_seconds,omitempty"`
 	ThrottledSeconds float64 `json:"throttled_seconds,omitempty"`

@@ -92,7 +92,7 @@ func (c *call) prepare() error {
 
 // attempts makes the attempts.
 func (c *call) attempts() error {
-	roomy, err := c.room(c.eng, c.images, c.images, c.images.Forget, c.plan, c.note)
+	roomy, err := c.room()
 	if err != nil {
 		return err
 	}

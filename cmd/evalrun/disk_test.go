@@ -1,18 +1,22 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/evalrun/evalrun/internal/room"
 	"github.com/evalrun/evalrun/reports"
 )
 
@@ -81,8 +85,8 @@ func TestReportDiskFull(t *testing.T) {
 	}
 }
 
-// Below the floor nothing new is begun.
-func TestDiskFloor(t *testing.T) {
+// What is no size is refused before anything is run.
+func TestDiskFloorFlag(t *testing.T) {
 	dir := data(t, 1, patchLine{"name-000", "a", patchOf("PATCH-GOOD", 0)})
 	f := newFakeEngine()
 	if _, stderr := f.run(t, exitUsage, fakeRun(dir, t.TempDir(), "--disk-floor", "much")); !strings.Contains(stderr, "--disk-floor") {
@@ -90,6 +94,124 @@ func TestDiskFloor(t *testing.T) {
 	}
 	if f.ran() != 0 {
 		t.Error("tests were run")
+	}
+}
+
+// good is a good patch for each of so many instances.
+func good(instances int) []patchLine {
+	var list []patchLine
+	for i := range instances {
+		list = append(list, patchLine{fmt.Sprintf("name-%03d", i), "a", patchOf("PATCH-GOOD", i)})
+	}
+	return list
+}
+
+// smallStore is on a disk with room for a few images of a GiB.
+type smallStore struct {
+	fullStore
+
+	mu      sync.Mutex
+	free    int64
+	there   map[string]bool // by digest
+	lowest  int64           // free when an image was pulled
+	pulled  int
+	removed int
+}
+
+func (s *smallStore) disk(string) (room.Disk, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return room.Disk{Free: s.free, Inodes: -1}, nil
+}
+
+func (s *smallStore) Image(_ context.Context, ref string) (string, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	digest := "sha256:" + strings.TrimPrefix(ref, "sha256:")
+	return digest, s.there[digest], nil
+}
+
+func (s *smallStore) Pull(_ context.Context, ref string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lowest = min(s.lowest, s.free)
+	s.free -= 1 << 30
+	s.there["sha256:"+ref] = true
+	s.pulled++
+	return nil
+}
+
+func (s *smallStore) RemoveImage(_ context.Context, digest string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.there[digest] {
+		return false, nil
+	}
+	delete(s.there, digest)
+	s.free += 1 << 30
+	s.removed++
+	return true, nil
+}
+
+// Where the engine's disk does not hold the images of all instances, those that are done
+// with go, no more of them than needed, and none is pulled below the floor.
+func TestDiskFloorRemovesImages(t *testing.T) {
+	const instances = 6
+	s := &smallStore{free: 2500 << 20, lowest: 2500 << 20, there: map[string]bool{}}
+	f := newFakeEngine()
+	f.store, f.state, f.disk = s, "engine", s.disk
+	_, stderr := f.run(t, exitFine, fakeRun(data(t, instances, good(instances)...), t.TempDir(), "--disk-floor", "1GiB", "--builders", "1"))
+	if f.ran() != instances || !strings.Contains(stderr, "where the engine keeps images") {
+		t.Errorf("%d tests were run; evalrun says\n%s", f.ran(), stderr)
+	}
+	if s.pulled != instances || s.removed != instances-2 || s.lowest < 1<<30 {
+		t.Errorf("%d images were pulled, %d removed, with as little as %d MiB free", s.pulled, s.removed, s.lowest>>20)
+	}
+}
+
+// Below the floor nothing is begun, also where the images are there; it is once there is
+// room, and where none comes the run ends and says which disk is full.
+func TestDiskFloor(t *testing.T) {
+	const instances = 3
+	for _, c := range []struct {
+		name, state string
+		comes       bool // room does
+		says        string
+	}{
+		{"the engine's disk", "engine", true, "where the engine keeps images"},
+		{"the engine's disk stays full", "engine", false, "where the engine keeps images"},
+		{"the results' disk", "", true, "where results are written"},
+		{"the results' disk stays full", "", false, "where results are written"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFakeEngine()
+			f.state = c.state
+			var mu sync.Mutex
+			looks, early := 0, -1
+			f.disk = func(string) (room.Disk, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				looks++
+				if c.comes && looks == 8 {
+					early = f.ran()
+				}
+				if c.comes && looks >= 8 {
+					return room.Disk{Free: 2 << 30, Inodes: -1}, nil
+				}
+				return room.Disk{Free: 1 << 20, Inodes: -1}, nil
+			}
+			code, tests := exitNotEvaluated, 0
+			if c.comes {
+				code, tests = exitFine, instances
+			}
+			_, stderr := f.run(t, code, fakeRun(data(t, instances, good(instances)...), t.TempDir(), "--disk-floor", "1GiB", "--builders", "1"))
+			if f.ran() != tests || c.comes && early != 0 {
+				t.Errorf("%d tests were run, %d of them before there was room", f.ran(), early)
+			}
+			if !strings.Contains(stderr, "1 MiB are free "+c.says) || strings.Contains(stderr, room.ErrNone.Error()) == c.comes {
+				t.Errorf("evalrun says\n%s", stderr)
+			}
+		})
 	}
 }
 

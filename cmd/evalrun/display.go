@@ -57,8 +57,11 @@ func (d *display) event(ev runner.Event) {
 		return
 	}
 	text := fmt.Sprintf("first failure: instance %s: %v", ev.Job.Instance.ID, ev.Err)
-	if c != cause.Unknown {
+	switch {
+	case c != cause.Unknown && ev.Again:
 		text += fmt.Sprintf("\n  (%s; it is tried again; if it stays so: %s)", c, c.Advice())
+	case c != cause.Unknown:
+		text += fmt.Sprintf("\n  (%s: %s)", c, c.Advice())
 	}
 	d.progress.Note(text)
 }

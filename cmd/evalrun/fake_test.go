@@ -19,6 +19,7 @@ import (
 	"github.com/moby/buildkit/client"
 
 	"github.com/evalrun/evalrun/internal/engine"
+	"github.com/evalrun/evalrun/internal/room"
 	"github.com/evalrun/evalrun/internal/sandbox"
 	"github.com/evalrun/evalrun/internal/sandbox/sandboxtest"
 )
@@ -27,7 +28,10 @@ import (
 // depends on the patch alone: PATCH-FAILS makes them fail, PATCH-BREAKS does not
 // apply, PATCH-HANGS never ends.
 type fakeEngine struct {
-	fake sandboxtest.Fake
+	fake  sandboxtest.Fake
+	store engine.Store                           // of its images
+	state string                                 // the folder it keeps them in; "" is on another machine
+	disk  func(folder string) (room.Disk, error) // nil is the machine's own
 
 	mu      sync.Mutex
 	patches map[*sandboxtest.FakeSandbox]string
@@ -35,16 +39,16 @@ type fakeEngine struct {
 }
 
 func newFakeEngine() *fakeEngine {
-	f := &fakeEngine{patches: map[*sandboxtest.FakeSandbox]string{}}
+	f := &fakeEngine{store: fullStore{}, patches: map[*sandboxtest.FakeSandbox]string{}}
 	f.fake.OnExec = f.exec
 	return f
 }
 
 // main runs evalrun with this engine.
 func (f *fakeEngine) main(args []string, stdout, stderr io.Writer) int {
-	return mainWith(args, &env{stdout: stdout, stderr: stderr, openEngine: func(context.Context, engine.Options) (*engine.Engine, error) {
-		return &engine.Engine{Name: "fake", Why: "of tests", Images: fullStore{}, Sandbox: &f.fake, Close: func() error { return nil },
-			Info: engine.Info{Version: "1", Kernel: "none", Architecture: "x86_64", CPUs: 2}}, nil
+	return mainWith(args, &env{stdout: stdout, stderr: stderr, disk: f.disk, openEngine: func(context.Context, engine.Options) (*engine.Engine, error) {
+		return &engine.Engine{Name: "fake", Why: "of tests", Images: f.store, Sandbox: &f.fake, Close: func() error { return nil },
+			Info: engine.Info{Version: "1", Kernel: "none", Architecture: "x86_64", CPUs: 2, StateDir: f.state}}, nil
 	}})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/evalrun/evalrun/internal/engine"
+	"github.com/evalrun/evalrun/internal/room"
 	"github.com/evalrun/evalrun/internal/rootless"
 	"github.com/evalrun/evalrun/reports"
 )
@@ -77,6 +78,8 @@ type env struct {
 
 	// openEngine stands for engine.Open in tests; nil for the engines there are.
 	openEngine func(context.Context, engine.Options) (*engine.Engine, error)
+	// disk says in tests what is left of the disk of a folder; nil asks the machine.
+	disk func(folder string) (room.Disk, error)
 }
 
 func main() {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/internal/cause"
-	"github.com/evalrun/evalrun/internal/engine"
 	"github.com/evalrun/evalrun/internal/room"
 	"github.com/evalrun/evalrun/internal/runner"
 	"github.com/evalrun/evalrun/reports"
@@ -102,23 +102,19 @@ func removeImage(ctx context.Context, store imageRemover, id string, pulled bool
 	return false, err
 }
 
-// room watches the disks of a run. forget is told of images that are gone.
-func (c *runCmd) room(eng *engine.Engine, next runner.Images, there imagesThere, forget func(digest string), jobs *plan, say func(string)) (*roomyImages, error) {
-	images := &roomyImages{next: next, fetched: &sync.Map{}}
-	o := room.Options{Say: say, Remove: func(ctx context.Context, id string) (bool, error) {
-		_, pulled := images.fetched.Load(id)
-		removed, err := removeImage(ctx, eng.Images, id, pulled)
-		if removed {
-			forget(id)
-		}
-		return removed, err
-	}}
+// room watches the disks of a run.
+func (c *call) room() (*roomyImages, error) {
+	roomy := &roomyImages{next: c.images, fetched: &sync.Map{}}
+	o := room.Options{Results: c.Output, Say: c.note, Stat: c.e.disk}
+	if c.e.disk != nil {
+		o.Every = time.Millisecond
+	}
 	byID := map[string]*datasets.Instance{}
-	for i := range jobs.selected {
-		byID[jobs.selected[i].ID] = &jobs.selected[i]
+	for i := range c.plan.selected {
+		byID[c.plan.selected[i].ID] = &c.plan.selected[i]
 	}
 	o.Find = func(ctx context.Context, id string) (string, bool) {
-		img, ok, err := there.There(ctx, byID[id])
+		img, ok, err := c.images.There(ctx, byID[id])
 		return img.Digest, ok && err == nil // what is not found does not go
 	}
 	var err error
@@ -133,15 +129,19 @@ func (c *runCmd) room(eng *engine.Engine, next runner.Images, there imagesThere,
 			return nil, fmt.Errorf("--disk-budget: %w", err)
 		}
 	}
-	// Of an engine elsewhere nothing is known.
-	if dir := eng.Info.StateDir; dir != "" {
-		o.Folders = append(o.Folders, dir)
+	// Of an engine elsewhere nothing is known, and no image of it makes room here.
+	if o.Engine = c.eng.Info.StateDir; o.Engine != "" {
+		o.Remove = func(ctx context.Context, id string) (bool, error) {
+			_, pulled := roomy.fetched.Load(id)
+			removed, err := removeImage(ctx, c.eng.Images, id, pulled)
+			if removed {
+				c.images.Forget(id)
+			}
+			return removed, err
+		}
 	} else if o.Budget > 0 {
 		return nil, fmt.Errorf("--disk-budget: the engine is on another machine")
 	}
-	if o.Folders = append(o.Folders, c.Output); len(o.Folders) == 1 {
-		o.Remove = nil // images are elsewhere
-	}
-	images.keeper, err = room.New(o, jobs.needs())
-	return images, err
+	roomy.keeper, err = room.New(o, c.plan.needs())
+	return roomy, err
 }

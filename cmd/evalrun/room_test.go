@@ -77,7 +77,7 @@ func TestRoomOfFollowers(t *testing.T) {
 		free.Store(1000)
 		removed := false
 		k, err := room.New(room.Options{
-			Folders: []string{"engine"}, Floor: 400, Every: time.Second, Say: func(string) {},
+			Engine: "engine", Floor: 400, Every: time.Second, Say: func(string) {},
 			Stat:   func(string) (room.Disk, error) { return room.Disk{Free: free.Load(), Inodes: -1}, nil },
 			Remove: func(context.Context, string) (bool, error) { removed = true; return false, nil },
 		}, slices.Values([]string{"a", "a", "b"}))

@@ -129,22 +129,27 @@ func TestDeadlineFlag(t *testing.T) {
 }
 
 // The first failure of each cause is shown at once, above the bar; what is like it
-// is not shown again.
+// is not shown again. Only of what is tried again that is said.
 func TestFirstFailureIsShown(t *testing.T) {
 	var out strings.Builder
 	ui := &display{progress: newProgress(&out, false, 80, 3), watch: observe.New(observe.Options{})}
 	inst := runner.Job{Instance: &datasets.Instance{ID: "a-1"}, Prediction: &datasets.Prediction{}}
 	full := cause.As(cause.Disk, errors.New("no space left on device"))
 	for range 3 {
-		ui.event(runner.Event{Kind: runner.Trouble, Job: inst, Err: full})
+		ui.event(runner.Event{Kind: runner.Trouble, Job: inst, Err: full, Again: true})
 	}
 	ui.event(runner.Event{Kind: runner.Started, Job: inst, Err: full}) // told as trouble, too
 	ui.event(runner.Event{Kind: runner.ImageReady, Job: inst})
 	ui.event(runner.Event{Kind: runner.ImageReady, Job: inst, Err: errors.New("exit code: 1")})
+	missing := cause.As(cause.Image, errors.New("manifest unknown"))
+	ui.event(runner.Event{Kind: runner.Trouble, Job: inst, Err: missing})
+	ui.event(runner.Event{Kind: runner.ImageReady, Job: inst, Err: missing})
 	ui.progress.Close()
 	want := "first failure: instance a-1: no space left on device\n" +
 		"  (no room is left on the disk; it is tried again; if it stays so: " + cause.Disk.Advice() + ")\n" +
-		"first failure: instance a-1: exit code: 1\n"
+		"first failure: instance a-1: exit code: 1\n" +
+		"first failure: instance a-1: manifest unknown\n" +
+		"  (the image cannot be had: " + cause.Image.Advice() + ")\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}

@@ -27,10 +27,12 @@ type Disk struct{ Free, Inodes int64 }
 
 // Options say what is watched.
 type Options struct {
-	Folders []string // whose disks count; the first is the engine's
-	Floor   int64    // bytes that must be free
-	Inodes  int64    // inodes that must be free, on file systems that count them
-	Budget  int64    // bytes the run may take of the engine's disk; 0 is no bound
+	// Engine is a folder on the disk where the engine keeps images, Results where results
+	// are written; "" is one that is not watched, such as that of another machine.
+	Engine, Results string
+	Floor           int64 // bytes that must be free
+	Inodes          int64 // inodes that must be free, on file systems that count them
+	Budget          int64 // bytes the run may take of the engine's disk; 0 is no bound
 	// Remove removes an image; true is one that is gone, whoever removed it, false one
 	// that cannot go now.
 	Remove func(ctx context.Context, image string) (bool, error)
@@ -88,10 +90,10 @@ func New(o Options, order iter.Seq[string]) (*Keeper, error) {
 		k.order[key] = i
 		i++
 	}
-	if len(o.Folders) == 0 {
+	if o.Engine == "" {
 		return k, nil
 	}
-	d, err := o.Stat(o.Folders[0])
+	d, err := o.Stat(o.Engine)
 	k.start = d.Free
 	return k, err
 }
@@ -152,7 +154,11 @@ func (k *Keeper) Enter(ctx context.Context, key string) error {
 		k.told = true
 		k.mu.Unlock()
 		if !told {
-			k.o.Say(lack + ": new work waits, and images that are done with go")
+			meanwhile := ": new work waits"
+			if k.o.Remove != nil {
+				meanwhile += ", and images that are done with go"
+			}
+			k.o.Say(lack + meanwhile)
 		}
 		removed, err := k.evict(ctx, key)
 		switch {
@@ -175,22 +181,27 @@ func (k *Keeper) Enter(ctx context.Context, key string) error {
 
 // lack says what there is too little of, or "".
 func (k *Keeper) lack() (string, error) {
-	for i, folder := range k.o.Folders {
-		d, err := k.o.Stat(folder)
+	for _, disk := range []struct {
+		folder, where string
+		budget        int64
+	}{
+		{k.o.Engine, "where the engine keeps images", k.o.Budget},
+		{k.o.Results, "where results are written", 0},
+	} {
+		if disk.folder == "" {
+			continue
+		}
+		d, err := k.o.Stat(disk.folder)
 		if err != nil {
 			return "", err
 		}
-		which := "where results are written"
-		if i == 0 {
-			which = "where the engine keeps images"
-		}
 		switch {
 		case d.Free < k.o.Floor:
-			return fmt.Sprintf("%d MiB are free %s, less than the floor of %d MiB", d.Free>>20, which, k.o.Floor>>20), nil
+			return fmt.Sprintf("%d MiB are free %s, less than the floor of %d MiB", d.Free>>20, disk.where, k.o.Floor>>20), nil
 		case d.Inodes >= 0 && d.Inodes < k.o.Inodes:
-			return fmt.Sprintf("%d inodes are free %s, less than %d", d.Inodes, which, k.o.Inodes), nil
-		case i == 0 && k.o.Budget > 0 && k.start-d.Free > k.o.Budget:
-			return fmt.Sprintf("the run has taken %d MiB of disk, more than its budget of %d MiB", (k.start-d.Free)>>20, k.o.Budget>>20), nil
+			return fmt.Sprintf("%d inodes are free %s, less than %d", d.Inodes, disk.where, k.o.Inodes), nil
+		case disk.budget > 0 && k.start-d.Free > disk.budget:
+			return fmt.Sprintf("the run has taken %d MiB of disk, more than its budget of %d MiB", (k.start-d.Free)>>20, disk.budget>>20), nil
 		}
 	}
 	return "", nil

@@ -47,7 +47,7 @@ func (m *machine) take(n int64) {
 
 func keeper(t *testing.T, m *machine, o Options, order ...string) *Keeper {
 	t.Helper()
-	o.Folders, o.Stat, o.Remove, o.Every = []string{"engine", "out"}, m.stat, m.remove, time.Second
+	o.Engine, o.Results, o.Stat, o.Remove, o.Every = "engine", "out", m.stat, m.remove, time.Second
 	o.Say = func(text string) { m.said = append(m.said, text) }
 	k, err := New(o, slices.Values(order))
 	if err != nil {
@@ -290,6 +290,39 @@ func TestSharedImage(t *testing.T) {
 			t.Errorf("removed %v, %v", m.removed, err)
 		}
 	})
+}
+
+// Which disk is full is said of the disk it is, also where the engine's is not watched.
+func TestWhichDisk(t *testing.T) {
+	for _, c := range []struct{ engine, full, want string }{
+		{"engine", "engine", "where the engine keeps images"},
+		{"engine", "out", "where results are written"},
+		{"", "out", "where results are written"},
+	} {
+		for _, left := range []Disk{{Free: 1, Inodes: -1}, {Free: 1000, Inodes: 1}} {
+			said := ""
+			o := Options{Engine: c.engine, Results: "out", Floor: 400, Inodes: 100, Every: time.Microsecond, Say: func(text string) { said += text }}
+			o.Stat = func(folder string) (Disk, error) {
+				if folder == "" {
+					return Disk{}, errors.New("a disk that is not watched was looked at")
+				}
+				if folder == c.full {
+					return left, nil
+				}
+				return Disk{Free: 1000, Inodes: 1000}, nil
+			}
+			k, err := New(o, slices.Values([]string{"a"}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := k.Enter(t.Context(), "a"); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v, left %+v: %v", c, left, err)
+			}
+			if !strings.Contains(said, c.want) || strings.Contains(said, "images that are done with") { // none can be removed
+				t.Errorf("%+v, left %+v: said %q", c, left, said)
+			}
+		}
+	}
 }
 
 // Without a floor or a budget nothing is asked of the disk, whatever is left.

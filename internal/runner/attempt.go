@@ -133,7 +133,7 @@ func (r *Runner) decide(ctx context.Context, rd ready, a *reports.Attempt, files
 // tryAll tries until the attempt has an outcome. Trouble of the engine is tried
 // again, and then told as such; it is never a result of the patch.
 func (r *Runner) tryAll(ctx context.Context, rd ready, a *reports.Attempt, files reports.InstanceFiles) error {
-	before, troubles, died := *a, slices.Clone(a.Warnings), 0
+	before, troubles, died, last := *a, slices.Clone(a.Warnings), 0, engineTries
 	pauses, waits := newPauses(), 0
 	for try := 1; ; try++ {
 		before.WaitedSeconds = a.WaitedSeconds
@@ -141,17 +141,11 @@ func (r *Runner) tryAll(ctx context.Context, rd ready, a *reports.Attempt, files
 		a.Warnings = slices.Clone(troubles)
 		t := &trial{structured: rd.structured, r: r, try: try, index: rd.index, batch: rd.batch, job: rd.job, image: rd.image, patch: *rd.patch, limits: r.limits(rd.job), a: a, files: files}
 		err := t.run(ctx)
+		dead := t.modelRan && errors.Is(err, sandbox.ErrDead)
 		var stop error
 		switch {
 		case err == nil:
-			r.breaker.worked()
-			if t.missing != "" && !t.unpatched && !r.missingWithout(ctx, t) {
-				a.Outcome, a.Reason = grading.Unresolved, "no test ran; without the patch they do, so that it is not the missing network: "+t.missing
-			}
-			r.refusal(ctx, t)
-			if ctx.Err() != nil {
-				a.Outcome = ""
-			}
+			r.ended(ctx, t)
 			return nil
 		case ctx.Err() != nil:
 			a.Outcome = ""
@@ -159,33 +153,32 @@ func (r *Runner) tryAll(ctx context.Context, rd ready, a *reports.Attempt, files
 		case errors.Is(err, ErrEndRun):
 			a.Outcome, a.Reason = grading.InfraFailed, err.Error()
 			return err
-		case r.troubled(ctx, rd.job, err, pauses, &waits):
+		case r.troubled(ctx, rd.job, err, try < last && !(dead && died > 0), pauses, &waits):
 			troubles = append(troubles, fmt.Sprintf("waited for the engine: %v", err))
 			try--
 			continue
-		case errors.Is(err, sandbox.ErrDead) && t.modelRan && died == 0:
-			died++ // once may be the host's doing
-		case errors.Is(err, sandbox.ErrDead) && t.modelRan:
-			if bad := r.control(ctx, t); bad == nil {
-				a.Outcome, a.Reason = grading.Unresolved, "the sandbox died of what ran in it, twice: "+err.Error()
-				return nil
-			} else {
-				err = fmt.Errorf("%w; and a sandbox without the patch does not work either: %w", err, bad)
-				if try == engineTries {
-					stop = r.breaker.failed(err)
-				}
-			}
 		case isStorage(err):
 			return fmt.Errorf("instance %s: %w", a.InstanceID, err)
-		case try == engineTries && t.modelRan && !errors.Is(err, sandbox.ErrHostFull) && r.control(ctx, t) == nil:
-			// Three sandboxes failed once the patch's code ran in them, and one
-			// without it works.
+		case try > engineTries && t.mayBePatch(err):
 			a.Outcome, a.Reason = grading.Unresolved, "what the patch runs keeps its sandbox from working: "+err.Error()
 			return nil
-		case try == engineTries:
+		case dead && died == 0:
+			died++ // once may be the host's doing
+		case dead:
+			bad := r.control(ctx, t)
+			if bad == nil {
+				a.Outcome, a.Reason = grading.Unresolved, "the sandbox died of what ran in it, twice: "+err.Error()
+				return nil
+			}
+			if err = fmt.Errorf("%w; and a sandbox without the patch does not work either: %w", err, bad); try == last {
+				stop = r.breaker.failed(err)
+			}
+		case try == engineTries && t.mayBePatch(err) && r.worksWithout(ctx, t):
+			last++
+		case try == last:
 			stop = r.breaker.failed(err)
 		}
-		if try == engineTries {
+		if ctx.Err() == nil && try == last {
 			a.Outcome, a.Reason = grading.InfraFailed, err.Error()
 			return stop
 		}
@@ -195,6 +188,35 @@ func (r *Runner) tryAll(ctx context.Context, rd ready, a *reports.Attempt, files
 			return nil
 		}
 	}
+}
+
+// ended completes the outcome of an attempt that has come to its end.
+func (r *Runner) ended(ctx context.Context, t *trial) {
+	r.breaker.worked()
+	if t.missing != "" && !t.unpatched && !r.missingWithout(ctx, t) {
+		t.a.Outcome, t.a.Reason = grading.Unresolved, "no test ran; without the patch they do, so that it is not the missing network: "+t.missing
+	}
+	r.refusal(ctx, t)
+	if ctx.Err() != nil {
+		t.a.Outcome = ""
+	}
+}
+
+// mayBePatch reports whether the engine could have failed of what the patch runs, which
+// has begun to run: a disk that all share is nobody's alone.
+func (t *trial) mayBePatch(err error) bool {
+	return t.modelRan && !errors.Is(err, sandbox.ErrHostFull)
+}
+
+// worksWithout reports whether the same tests come to their end without the patch, in
+// whatever way. An engine that failed each time the patch's code ran may have been broken
+// by it, or have had too much to do with tests that are heavy whatever the patch; that a
+// sandbox starts and takes a command says nothing of those. Nor does it tell a patch from
+// a busy hour that is over by now: where the tests work without it, the patch is tried
+// once more, and only what fails then, too, is held against it.
+func (r *Runner) worksWithout(ctx context.Context, failed *trial) bool {
+	_, err := r.unpatched(ctx, failed)
+	return err == nil
 }
 
 // control does in a fresh sandbox of the same kind, without the patch, what has
@@ -211,7 +233,7 @@ func (r *Runner) control(ctx context.Context, failed *trial) error {
 		return err
 	}
 	if restore == nil {
-		res, err := box.Exec(ctx, sandbox.Command{Argv: []string{"/bin/true"}, Dir: "/", Timeout: time.Minute})
+		res, err := r.exec(ctx, box, sandbox.Command{Argv: []string{"/bin/true"}, Dir: "/", Timeout: time.Minute})
 		if err == nil && res.ExitCode != 0 {
 			err = fmt.Errorf("/bin/true exited with %d", res.ExitCode)
 		}

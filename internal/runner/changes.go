@@ -85,7 +85,7 @@ func (t *trial) ask(ctx context.Context, name, nonce, text string) (patch.Result
 	if err != nil {
 		return patch.Result{}, err
 	}
-	res, err := t.box.Exec(ctx, cmd)
+	res, err := t.r.exec(ctx, t.box, cmd)
 	if ctx.Err() != nil {
 		return patch.Result{}, context.Cause(ctx)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/reports"
 )
 
 // What share of a limit counts as close to it.
@@ -43,4 +44,16 @@ func (t *trial) limited(u sandbox.Usage) {
 	if pids := t.limits.Sandbox.Pids; pids > 0 && float64(u.Pids) > closePids*float64(pids) {
 		say("processes: %d of %d", u.Pids, pids)
 	}
+}
+
+// needed is the memory that another attempt of the kind has to find on the machine; 0 is
+// not known. Files that were read are kept by the kernel up to the limit, and given back
+// to whoever needs the room: they do not count, where it is known what else there was. A
+// quarter is for what came and went between two looks.
+func needed(u reports.UsageRecord) int64 {
+	held := u.HeldMemoryBytes + u.HeldMemoryBytes/4
+	if u.HeldMemoryBytes == 0 || u.PeakMemoryBytes > 0 && u.PeakMemoryBytes < held {
+		return u.PeakMemoryBytes
+	}
+	return held
 }

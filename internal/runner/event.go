@@ -14,7 +14,7 @@ const (
 	Follows    EventKind = "follows"         // another job, at work by now, whose result or image it takes
 	Started    EventKind = "sandbox started" // likewise
 	Entered    EventKind = "at work"         // a worker and room were waited for
-	Trouble    EventKind = "trouble"         // of the engine or the host; it is tried again
+	Trouble    EventKind = "trouble"         // of the engine or the host
 	Finished   EventKind = "finished"
 )
 
@@ -27,6 +27,7 @@ type Event struct {
 	Err     error
 	Image   Image            // of ImageReady
 	Attempt *reports.Attempt // of Finished
+	Again   bool             // of Trouble: what failed is tried again
 }
 
 func (r *Runner) emit(ev Event) {

@@ -43,16 +43,32 @@ type breaker struct {
 	any      int // in a row, whatever the cause
 	gone     time.Time
 	hadImage bool
+	lacking  map[lack]bool // images that could not be had, in this row
+}
+
+// lack is that an instance's image cannot be had.
+type lack struct {
+	instance string
+	cause    cause.Cause
 }
 
 // anyFactor is how many times as many failures of different causes are borne.
 const anyFactor = 4
 
-// worked says that something has gone well.
+// worked says that an attempt has come to its end.
 func (b *breaker) worked() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alike, b.any, b.gone = 0, 0, time.Time{}
+	clear(b.lacking)
+}
+
+// answered says that the engine has done what it was asked for, and so is there: tests
+// may run for longer than it takes until it goes away once more.
+func (b *breaker) answered() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gone = time.Time{}
 }
 
 // image says that an image could be had, so that one that cannot is alone.
@@ -76,6 +92,26 @@ func (b *breaker) away() time.Duration {
 func (b *breaker) failed(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.count(err)
+}
+
+// imageFailed counts that the image of an instance cannot be had: once, however many
+// patches there are that need it, since they all come in a row.
+func (b *breaker) imageFailed(instance string, err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one := lack{instance, cause.Of(err)}
+	if b.lacking[one] {
+		return b.over(err)
+	}
+	if b.lacking == nil {
+		b.lacking = map[lack]bool{}
+	}
+	b.lacking[one] = true
+	return b.count(err)
+}
+
+func (b *breaker) count(err error) error {
 	c := cause.Of(err)
 	if c == cause.Image && b.hadImage {
 		return nil // of this instance alone
@@ -85,57 +121,98 @@ func (b *breaker) failed(err error) error {
 	}
 	b.alike++
 	b.any++
-	over := c == cause.Engine && !b.gone.IsZero() && time.Since(b.gone) > patience
+	over := b.over(err)
 	switch {
 	case b.alike >= b.limit:
 		return fmt.Errorf("%w: %s (the last %d alike); %s; the last: %w", ErrEngineGone, c, b.alike, c.Advice(), err)
-	case over:
-		return fmt.Errorf("%w: %s, for %s by now; %s; the last: %w", ErrEngineGone, c, time.Since(b.gone).Round(time.Second), c.Advice(), err)
+	case over != nil:
+		return over
 	case b.any >= anyFactor*b.limit:
 		return fmt.Errorf("%w: %d in a row, of different causes; %s; the last: %w", ErrEngineGone, b.any, c.Advice(), err)
 	}
 	return nil
 }
 
-// outlasts waits for an engine that is gone to come back, and reports whether to
-// try again then. It is no try of the attempt's.
-func (r *Runner) outlasts(ctx context.Context, err error, pauses *backoff.ExponentialBackOff, waits *int) bool {
-	if cause.Of(err) != cause.Engine || *waits >= mostWaits || r.breaker.away() > patience {
+// over is the end of a run whose engine stays away; nil as long as it may come back.
+func (b *breaker) over(err error) error {
+	c := cause.Of(err)
+	if c != cause.Engine || b.gone.IsZero() || time.Since(b.gone) <= patience {
+		return nil
+	}
+	return fmt.Errorf("%w: %s, for %s by now; %s; the last: %w", ErrEngineGone, c, time.Since(b.gone).Round(time.Second), c.Advice(), err)
+}
+
+// exec runs a command, and takes note that the engine is there.
+func (r *Runner) exec(ctx context.Context, box sandbox.Sandbox, cmd sandbox.Command) (sandbox.Result, error) {
+	res, err := box.Exec(ctx, cmd)
+	if err == nil {
+		r.breaker.answered()
+	}
+	return res, err
+}
+
+// outlasts reports whether to wait for an engine that is gone, and then to try again. It
+// is no try of the attempt's.
+func (r *Runner) outlasts(err error, waits int) bool {
+	return cause.Of(err) == cause.Engine && waits < mostWaits && r.breaker.away() <= patience
+}
+
+// troubled tells of trouble, and outlasts it where the engine is gone; again says that
+// the attempt is tried once more in any case.
+func (r *Runner) troubled(ctx context.Context, job Job, err error, again bool, pauses *backoff.ExponentialBackOff, waits *int) bool {
+	wait := r.outlasts(err, *waits)
+	if !isStorage(err) {
+		r.emit(Event{Kind: Trouble, Job: job, Err: err, Again: wait || again})
+	}
+	if !wait {
 		return false
 	}
 	*waits++
-	pause(ctx, pauses.NextBackOff()) // an interrupt is noticed by what is tried next
-	return ctx.Err() == nil
+	return pause(ctx, pauses.NextBackOff()) == nil
 }
 
-// troubled tells of trouble, and outlasts it where the engine is gone.
-func (r *Runner) troubled(ctx context.Context, job Job, err error, pauses *backoff.ExponentialBackOff, waits *int) bool {
-	if !isStorage(err) {
-		r.emit(Event{Kind: Trouble, Job: job, Err: err})
-	}
-	return r.outlasts(ctx, err, pauses, waits)
-}
-
-// image gets an instance's image, waiting for an engine that is gone.
+// image gets an instance's image. An engine that is gone is waited for, and what else
+// may pass is tried as often as an attempt is.
 func (r *Runner) image(ctx context.Context, job Job) (Image, error) {
-	pauses, waits := newPauses(), 0
+	pauses, waits, try := newPauses(), 0, 1
 	for {
 		img, err := r.o.Images.Image(ctx, job.Instance)
 		if err == nil {
+			if waits > 0 || try > 1 { // else it may be one that was remembered
+				r.breaker.answered()
+			}
 			r.breaker.image()
 			return img, nil
 		}
 		if ctx.Err() != nil || errors.Is(err, ErrEndRun) {
 			return img, err
 		}
-		r.emit(Event{Kind: Trouble, Job: job, Err: err})
-		if !r.outlasts(ctx, err, pauses, &waits) {
+		wait := r.outlasts(err, waits)
+		again := wait || try < engineTries && imagePasses(err)
+		r.emit(Event{Kind: Trouble, Job: job, Err: err, Again: again})
+		if !again {
+			return img, err
+		}
+		if wait {
+			waits++
+		} else {
+			try++
+		}
+		if pause(ctx, pauses.NextBackOff()) != nil {
 			return img, err
 		}
 	}
 }
 
-// noImage fills in the outcome of an attempt whose image could not be had.
+// imagePasses reports whether to ask for an image again. What the network failed was
+// tried again by who pulls or builds, and an engine that is gone has been waited for.
+func imagePasses(err error) bool {
+	c := cause.Of(err)
+	return c.Passes() && c != cause.Network && c != cause.Engine
+}
+
+// noImage fills in the outcome of an attempt whose image could not be had. The error it
+// returns ends the run.
 func (r *Runner) noImage(ctx context.Context, err error, a *reports.Attempt) error {
 	if ctx.Err() != nil {
 		return nil
@@ -155,5 +232,5 @@ func (r *Runner) noImage(ctx context.Context, err error, a *reports.Attempt) err
 			return nil // the recipe's doing, and so this instance's alone
 		}
 	}
-	return r.breaker.failed(err)
+	return r.breaker.imageFailed(a.InstanceID, err)
 }

@@ -75,11 +75,6 @@ func prints(text string, code int) phase {
 	}
 }
 
-// succeeds is a command that says nothing.
-func succeeds(context.Context, *sandboxtest.FakeSandbox, sandbox.Command) (sandbox.Result, error) {
-	return sandbox.Result{}, nil
-}
-
 // fails is a phase during which the engine fails.
 func fails(err error) phase {
 	return func(context.Context, *sandboxtest.FakeSandbox, sandbox.Command) (sandbox.Result, error) {

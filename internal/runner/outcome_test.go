@@ -13,6 +13,7 @@ import (
 
 	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/grading"
+	"github.com/evalrun/evalrun/internal/cause"
 	"github.com/evalrun/evalrun/internal/runner"
 	"github.com/evalrun/evalrun/internal/sandbox"
 	"github.com/evalrun/evalrun/internal/sandbox/sandboxtest"
@@ -50,6 +51,9 @@ func both(edits ...func(*kit)) func(*kit) {
 		}
 	}
 }
+
+// slow is a phase in which the engine does not answer.
+var slow = fails(broken(cause.Timeout, "slow"))
 
 func TestOutcomes(t *testing.T) {
 	tests := []struct {
@@ -124,11 +128,15 @@ func TestOutcomes(t *testing.T) {
 			k.fake.OnStart = func(context.Context, sandbox.Spec) error { return sandboxtest.Trouble("no space left on device") }
 		}, want: grading.InfraFailed, reason: "no space left on device", started: 3},
 		{name: "engine fails in apply", job: job("a"), world: is("apply.sh", fails(sandboxtest.Trouble("EOF"))), want: grading.InfraFailed, reason: "EOF", started: 3},
-		{name: "engine fails only in this patch's tests", job: job("a"), world: both(is("test.sh", fails(sandboxtest.Trouble("EOF"))), is("true", succeeds)), want: grading.Unresolved, reason: "keeps its sandbox from working", started: 4},
-		{name: "engine fails in tests", job: job("a"), world: both(is("test.sh", fails(sandboxtest.Trouble("EOF"))), func(k *kit) {
+		{name: "engine fails only in this patch's tests", job: job("a"), world: is("test.sh", inTurn(slow, slow, slow, prints(passing, 0), slow)), want: grading.Unresolved, reason: "keeps its sandbox from working", started: 5},
+		{name: "engine fails in these tests, whatever the patch", job: job("a"), world: is("test.sh", slow), want: grading.InfraFailed, reason: "slow", started: 4},
+		{name: "engine fails in these tests until it has less to do", job: job("a"), world: is("test.sh", inTurn(slow, slow, slow, prints(failing, 1), prints(passing, 0))), want: grading.Resolved, started: 5},
+		{name: "sandbox dies where the engine has failed", job: job("a"), world: is("test.sh", inTurn(slow, slow, slow, prints(passing, 0), dies)), want: grading.Unresolved, reason: "keeps its sandbox from working", started: 5},
+		{name: "engine fails in tests, and before those of the control", job: job("a"), world: func(k *kit) {
 			restore := k.phases["restore.sh"]
-			k.phases["restore.sh"] = inTurn(restore, restore, restore, fails(sandboxtest.Trouble("EOF")))
-		}), want: grading.InfraFailed, reason: "EOF", started: 4},
+			k.phases["restore.sh"] = inTurn(restore, restore, restore, slow)
+			k.phases["test.sh"] = inTurn(slow, slow, slow, prints(passing, 0))
+		}, want: grading.InfraFailed, reason: "slow", started: 4},
 		{name: "engine fails once", job: job("a"), world: is("test.sh", inTurn(fails(sandboxtest.Trouble("EOF")), prints(passing, 0))), want: grading.Resolved, started: 2},
 		{name: "our script says nothing", job: job("a"), world: is("apply.sh", prints("", 0)), want: grading.InfraFailed, reason: "did not get to its result", started: 3},
 		{name: "our script never ends", job: job("a"), world: is("apply.sh", hangs("")), want: grading.ApplyFailed, reason: "not applied within 5m", started: 2},

@@ -29,7 +29,7 @@ func (t *trial) phase(ctx context.Context, name, prelude, script string) (bool, 
 	file := sandbox.File{Path: ourDir + "/" + name + ".sh", Mode: 0o755, Data: []byte(shell(name, mark, prelude, script))}
 	out := t.log.phase(t.limits.OutputBytes)
 	heard := newSilence(ctx, t.limits.Silence, out)
-	res, err := t.box.Exec(heard.ctx, sandbox.Command{
+	res, err := t.r.exec(heard.ctx, t.box, sandbox.Command{
 		Argv: []string{"/bin/bash", file.Path}, Env: env, Dir: workDir, Files: append(extra, file), Output: heard, Timeout: left,
 	})
 	where, silent := out.end(), heard.end()

@@ -239,7 +239,7 @@ func (r *Runner) learn(rd ready, a *reports.Attempt) {
 	if ran && r.o.History != nil && !r.cutShort(a) {
 		r.o.History.Observe(schedule.Observation{
 			Instance: a.InstanceID, Repo: a.Repo, Seconds: a.Seconds, CPUSeconds: a.Usage.CPUSeconds,
-			MemoryBytes: a.Usage.PeakMemoryBytes, DiskBytes: a.Usage.DiskBytes,
+			MemoryBytes: needed(a.Usage), DiskBytes: a.Usage.DiskBytes,
 		})
 	}
 }

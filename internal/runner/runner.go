@@ -116,7 +116,7 @@ const applyTimeout = 5 * time.Minute
 // changesTimeout is what looking for changed files may take.
 const changesTimeout = time.Minute
 
-// Tries of one attempt when the engine fails.
+// Tries of one attempt, or of one image, when the engine fails.
 const engineTries = 3
 
 // gradeMemory bounds the bytes of logs being graded at once.

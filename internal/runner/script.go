@@ -157,7 +157,7 @@ func (t *trial) scripts(ctx context.Context, list ...*script) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	res, err := t.box.Exec(ctx, cmd)
+	res, err := t.r.exec(ctx, t.box, cmd)
 	if err != nil {
 		return false, err
 	}

@@ -108,7 +108,7 @@ func (t *trial) inSandbox(ctx context.Context, apply, restore *script) (done boo
 	usage, usageErr := t.box.Usage(context.WithoutCancel(ctx))
 	if usageErr == nil || usage.OOMKills > 0 {
 		t.a.Usage = reports.UsageRecord{
-			PeakMemoryBytes: usage.PeakMemoryBytes, OOMKills: usage.OOMKills,
+			PeakMemoryBytes: usage.PeakMemoryBytes, HeldMemoryBytes: usage.HeldMemoryBytes, OOMKills: usage.OOMKills,
 			CPUSeconds: usage.CPUSeconds, ThrottledSeconds: usage.ThrottledSeconds, DiskBytes: usage.DiskBytes,
 		}
 	}
@@ -275,7 +275,7 @@ func (t *trial) setUp(ctx context.Context, last []*script) (ok bool, err error) 
 	// Nothing of the model's may work on while test files are restored.
 	if len(last) > 0 {
 		last[0].alone = true
-	} else if _, err := t.box.Exec(ctx, sandbox.Command{Argv: []string{"true"}, Dir: "/", Alone: true, Timeout: applyTimeout}); err != nil {
+	} else if _, err := t.r.exec(ctx, t.box, sandbox.Command{Argv: []string{"true"}, Dir: "/", Alone: true, Timeout: applyTimeout}); err != nil {
 		return false, err
 	}
 	if ok, err := t.scripts(ctx, last...); !ok || err != nil {

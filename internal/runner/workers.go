@@ -64,12 +64,15 @@ func (r *Runner) start(ctx context.Context, job Job, image Image) (sandbox.Sandb
 	defer r.workers.starts.Release(1)
 	began := time.Now()
 	box, err := r.o.Driver.Start(ctx, r.spec(job, image))
+	if err == nil {
+		r.breaker.answered()
+	}
 	r.emit(Event{Kind: Started, Job: job, Took: time.Since(began), Err: err})
 	return box, err
 }
 
 // spec is the sandbox of an attempt. It may wait for a worker, twice, as long as another
-// attempt lasts, with all its tries and a second opinion.
+// attempt lasts, with all its tries, one without the patch, and a second opinion.
 func (r *Runner) spec(job Job, image Image) sandbox.Spec {
 	limits := r.limits(job)
 	var capabilities []string
@@ -84,6 +87,6 @@ func (r *Runner) spec(job Job, image Image) sandbox.Spec {
 		User: limits.User, ReadOnly: limits.ReadOnly, Writable: []string{workDir, ourDir, "/root"}, Owned: []string{workDir, ourDir},
 		Capabilities: capabilities, Image: image.Digest, Env: env, Name: job.Instance.ID, Limits: limits.Sandbox,
 		Labels: map[string]string{"evalrun.run": r.o.RunID, "evalrun.instance": job.Instance.ID},
-		Expiry: time.Now().Add((3*engineTries + 1) * (r.o.Limits.Timeout + limits.Timeout + 4*applyTimeout)),
+		Expiry: time.Now().Add((3*(engineTries+2) + 1) * (r.o.Limits.Timeout + limits.Timeout + 4*applyTimeout)),
 	}
 }

@@ -170,7 +170,10 @@ const (
 
 // Usage is what a sandbox has used.
 type Usage struct {
-	PeakMemoryBytes  int64
+	PeakMemoryBytes int64 // as the kernel counts, with files that it keeps as long as there is room
+	// HeldMemoryBytes is the most that could not have been given back, as found while
+	// commands ran: what processes had for themselves, and files in memory. 0 is not known.
+	HeldMemoryBytes  int64
 	OOMKills         int
 	DiskBytes        int64 // the most that was found written, where it was measured
 	Pids             int64 // processes and threads there are now

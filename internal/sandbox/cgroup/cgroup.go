@@ -6,11 +6,13 @@
 package cgroup
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/evalrun/evalrun/internal/sandbox"
 )
@@ -69,6 +71,45 @@ func (g *Group) Usage() (sandbox.Usage, error) {
 	u.ThrottledSeconds = float64(r.field(g.cpu, "cpu.stat", "throttled_time")) / 1e9
 	u.PeakMemoryBytes = r.number(g.memory, "memory.max_usage_in_bytes")
 	return u, r.err
+}
+
+// Held is the memory that could not be given back at this moment: what processes have
+// for themselves, and files in memory. 0 is not known.
+func (g *Group) Held() int64 {
+	var r reader
+	own, shared := "total_rss", "total_shmem"
+	if g.unified {
+		own, shared = "anon", "shmem"
+	}
+	held := r.field(g.memory, "memory.stat", own) + r.field(g.memory, "memory.stat", shared)
+	if r.err != nil {
+		return 0
+	}
+	return held
+}
+
+// How long WatchHeld pauses: briefly at first, since most commands are short.
+const (
+	firstPause = 50 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// WatchHeld passes on what the container holds, as long as ctx lasts. The kernel keeps no
+// peak of it, and reading it is reading one file.
+func (g *Group) WatchHeld(ctx context.Context, take func(bytes int64)) {
+	pause := firstPause
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		take(g.Held())
+		pause = min(2*pause, mostPause)
+		timer.Reset(pause)
+	}
 }
 
 // reader reads numbers from files and keeps its first error.

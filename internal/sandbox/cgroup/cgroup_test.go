@@ -1,9 +1,12 @@
 package cgroup
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -85,6 +88,48 @@ func TestCgroup(t *testing.T) {
 			if got, err := g.Usage(); err == nil {
 				t.Errorf("of a container that has ended: %+v", got)
 			}
+		})
+	}
+}
+
+// What is held is what processes have and files in memory, not the files that are kept
+// while there is room; it is looked at while a command runs, also a short one.
+func TestHeld(t *testing.T) {
+	v1, v2 := "1:memory,cpu,cpuacct,pids:/"+someID+"\n", "0::/"+someID+"\n"
+	for _, tt := range []struct {
+		name, table, file, text string
+		want                    int64
+	}{
+		{"v1", v1, "memory/" + someID + "/memory.stat", "cache 9000\nrss 1\nshmem 1\ntotal_cache 9000\ntotal_rss 4096\ntotal_rss_huge 7\ntotal_shmem 512\n", 4608},
+		{"v1 of an older kernel", v1, "memory/" + someID + "/memory.stat", "total_cache 9000\ntotal_rss 4096\n", 4096},
+		{"v2", v2, someID + "/memory.stat", "anon 4096\nfile 9000\nanon_thp 7\nshmem 512\nfile_mapped 3\n", 4608},
+		{"gone", v2, someID + "/cpu.stat", "", 0},
+		{"not a number", v2, someID + "/memory.stat", "anon many\nshmem 512\n", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			write(t, root, map[string]string{tt.file: tt.text})
+			g, err := Find(tt.table, root, someID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := g.Held(); got != tt.want {
+				t.Errorf("%d bytes, want %d", got, tt.want)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				looks, began := []time.Duration{}, time.Now()
+				g.WatchHeld(ctx, func(bytes int64) {
+					looks = append(looks, time.Since(began))
+					if bytes != tt.want {
+						t.Errorf("%d bytes, want %d", bytes, tt.want)
+					}
+				})
+				if n := len(looks); n < 10 || n > 15 || looks[0] > 100*time.Millisecond {
+					t.Errorf("looked after %s", looks)
+				}
+			})
 		})
 	}
 }

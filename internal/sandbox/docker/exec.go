@@ -86,6 +86,11 @@ func (s *Sandbox) exec(parent context.Context, cmd sandbox.Command, user string)
 		defer t.Stop()
 	}
 	sampling.Go(func() { s.sample(ctx, cancel) })
+	sampling.Go(func() {
+		if s.lookUp(ctx) == nil {
+			s.group.WatchHeld(ctx, s.holds)
+		}
+	})
 
 	s.awaitFirst(parent)
 	e := &execution{s: s, user: user, cmd: cmd}
@@ -360,6 +365,13 @@ func (s *Sandbox) sample(ctx context.Context, stop func(error)) {
 		// Measuring must not become the work, nor be put off for long.
 		pause = min(max(sampleInterval, 10*time.Since(began)), 10*sampleInterval)
 	}
+}
+
+// holds takes in what the container holds in memory.
+func (s *Sandbox) holds(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen.HeldMemoryBytes = max(s.seen.HeldMemoryBytes, bytes)
 }
 
 // size is what the container has in its own layer and volumes, these as far as they

@@ -61,6 +61,9 @@ func (s *Sandbox) Exec(parent context.Context, cmd sandbox.Command) (sandbox.Res
 		defer t.Stop()
 	}
 	sampling.Go(func() { s.sample(ctx, cancel) })
+	if s.group != nil { // else the watchdog sees it
+		sampling.Go(func() { s.group.WatchHeld(ctx, s.holds) })
+	}
 
 	out := &output{to: cmd.Output}
 	if cmd.Alone {

@@ -394,7 +394,15 @@ func (s *Sandbox) observe(u sandbox.Usage, killed int) {
 	s.note(u)
 }
 
+// holds takes in what the sandbox holds in memory.
+func (s *Sandbox) holds(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen.HeldMemoryBytes = max(s.seen.HeldMemoryBytes, bytes)
+}
+
 func (s *Sandbox) note(u sandbox.Usage) {
+	s.seen.HeldMemoryBytes = max(s.seen.HeldMemoryBytes, u.HeldMemoryBytes)
 	s.seen.PeakMemoryBytes = max(s.seen.PeakMemoryBytes, u.PeakMemoryBytes)
 	s.seen.CPUSeconds = max(s.seen.CPUSeconds, u.CPUSeconds)
 	s.seen.ThrottledSeconds = max(s.seen.ThrottledSeconds, u.ThrottledSeconds)

@@ -83,7 +83,7 @@ func (w *watchdog) look() {
 	if w.memory && limits.MemoryBytes > 0 && memory > limits.MemoryBytes && largest != nil && largest.kill() == nil {
 		killed = 1
 	}
-	w.s.observe(sandbox.Usage{PeakMemoryBytes: memory, Pids: threads, CPUSeconds: total}, killed)
+	w.s.observe(sandbox.Usage{PeakMemoryBytes: memory, HeldMemoryBytes: memory, Pids: threads, CPUSeconds: total}, killed)
 	if w.pids && limits.Pids > 0 && threads > limits.Pids {
 		w.s.killFirst() // and with it all others
 	}

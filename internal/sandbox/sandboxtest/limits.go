@@ -22,6 +22,7 @@ func (s *suite) limits(t *testing.T) {
 	s.test(t, "FullOfProcesses", sandbox.Limits{Pids: 40}, s.fullOfProcesses)
 	s.test(t, "MemoryBomb", sandbox.Limits{MemoryBytes: 64 << 20}, s.memoryBomb)
 	s.test(t, "MemoryBombOfChild", sandbox.Limits{MemoryBytes: 64 << 20}, s.memoryBombOfChild)
+	s.test(t, "HeldMemory", sandbox.Limits{}, heldMemory)
 	s.test(t, "Disk", sandbox.Limits{DiskBytes: 64 << 20}, disk)
 	s.test(t, "OneBigFile", sandbox.Limits{DiskBytes: 64 << 20}, oneBigFile)
 	if !s.opts.Watched {
@@ -104,6 +105,15 @@ func (s *suite) countsOOM(t *testing.T, b *box) {
 		t.Errorf("%+v, error %v; want at least one kill and a peak close to 64 MiB", usage, err)
 	}
 	b.usable(t)
+}
+
+// What a process held in memory is known when it has ended: no more than a shell makes
+// of the 20 MB.
+func heldMemory(t *testing.T, b *box) {
+	b.do(t, `x=$(head -c 20000000 /dev/zero | tr '\0' x); sleep 3; echo ${#x}`)
+	if usage, err := b.Usage(b.ctx); err != nil || usage.HeldMemoryBytes < 20_000_000 || usage.HeldMemoryBytes > 140_000_000 {
+		t.Errorf("%+v, error %v; want 20 MB held", usage, err)
+	}
 }
 
 func disk(t *testing.T, b *box) {
