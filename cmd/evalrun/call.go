@@ -64,12 +64,13 @@ func (c *runCmd) grade(e *env, j job) (err error) {
 	if err := run.prepare(); err != nil {
 		return err
 	}
+	defer run.images.Close()
 	return run.attempts()
 }
 
 // prepare finds out what there is to do, and writes it down.
 func (c *call) prepare() error {
-	provider, err := c.provider(c.e, c.eng, c.job.selected, c.ui.built)
+	provider, err := c.provider(c.e, c.eng, c.job.selected, c.ui)
 	if err != nil {
 		return err
 	}
@@ -136,13 +137,8 @@ func (c *call) runner(images *roomyImages) *runner.Runner {
 	})
 }
 
-// note tells people something, beside the progress bar where there is one, and before it
-// comes and when it is gone all the same.
-func (c *call) note(text string) {
-	if c.ui.progress == nil || !c.ui.progress.Note(text) {
-		fmt.Fprintln(c.e.stderr, reports.SafeText(text))
-	}
-}
+// note tells people something.
+func (c *call) note(text string) { c.ui.note(c.e.stderr, text) }
 
 // recallPatience is how long an engine may take to say which images are there, when a run
 // has ended early.

@@ -143,8 +143,8 @@ type imageFlags struct {
 	Builders     int      `default:"2" help:"Images built at a time."`
 }
 
-// provider wires what gives the images of a run.
-func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Instance, progress func(builder.Event)) (*provision.Provider, error) {
+// provider wires what gives the images of a run, and shows what it does.
+func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Instance, ui *display) (*provision.Provider, error) {
 	if _, err := exec.LookPath("git"); err != nil {
 		return nil, &exitError{exitNotEvaluated, errors.New("git is not on the path; see `evalrun doctor`")}
 	}
@@ -180,9 +180,11 @@ func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Ins
 	toolchains := func(ctx context.Context, language, version string) (string, error) {
 		return toolchain.Fetch(ctx, language, version, filepath.Join(f.cacheDir(), "toolchains"))
 	}
+	uses := &imageUses{noted: f.usesOf(eng), say: func(text string) { ui.note(e.stderr, text) }}
+	store := noting(eng, uses)
 	b := builder.New(builder.Options{
-		Engine: eng.Images, CacheDir: f.cacheDir(), Lock: lock, Settings: builder.HostSettings(), AptMirror: f.AptMirror,
-		Parallel: f.Builders, Progress: progress, Toolchain: toolchains, Force: f.ForceBuild,
+		Engine: store, CacheDir: f.cacheDir(), Lock: lock, Settings: builder.HostSettings(), AptMirror: f.AptMirror,
+		Parallel: f.Builders, Progress: ui.built, Toolchain: toolchains, Force: f.ForceBuild,
 	})
 	var look func(ctx context.Context, digest, base string) (provision.History, error)
 	if f.Audit == "yes" || f.ScrubHistory {
@@ -195,7 +197,7 @@ func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Ins
 			Base: base, BaseForced: f.Base != "", Platform: eng.Platform(), Memo: filepath.Join(f.cacheDir(), "digests"), BaseDigest: b.BaseDigest,
 			Conda: conda, Interpreters: interpreters, HostSuite: images.HostSuite(), Nearest: f.Python == "nearest", AsOfCommit: f.PackagesAsOf == "base-commit", Mirrors: mirrors,
 		},
-		Builder: b, Store: eng.Images, Lock: lock, Recipes: recipes,
+		Builder: b, Store: store, Lock: lock, Recipes: recipes, Uses: uses,
 	}, nil
 }
 
