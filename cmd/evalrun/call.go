@@ -113,7 +113,9 @@ func (c *call) attempts() error {
 	c.ui.progress.predict(r.Left)
 	keepRoom(c.plan.Len())
 	results := newEndings(c.plan.Len())
-	runErr := r.Make(c.e.ctx, c.plan, func(job int, a *reports.Attempt) {
+	ctx, done := c.Deadline.byClock(c.e.ctx, time.Now)
+	defer done()
+	runErr := r.Make(ctx, c.plan, func(job int, a *reports.Attempt) {
 		results.set(job, endedOf(a))
 		c.proof.heard(a.Network)
 	})
@@ -132,7 +134,7 @@ func (c *call) runner(images *roomyImages) *runner.Runner {
 		RunID: c.RunID, Layout: c.layout, Driver: c.eng.Sandbox, Images: images, Observer: seen, Workers: c.Workers.most(), Builders: c.Builders,
 		Limits: c.job.limits, Rules: c.job.rules, Unenforced: c.eng.Unenforced(), Network: c.proof.of, Ledger: c.known, Apart: c.NoCache,
 		Events:  func(ev runner.Event) { c.ui.event(ev); imageTook(ev); seen.event(ev) },
-		History: c.history, Layer: layerOf, Capacity: capacity(c.eng.Info, c.Workers), Deadline: c.Deadline.from(time.Now()),
+		History: c.history, Layer: layerOf, Capacity: capacity(c.eng.Info, c.Workers), Deadline: endOfRun{after: c.Deadline.after}.from(time.Now()),
 		RowCapabilities: c.Capabilities, Policy: c.job.policy, Verify: runner.Verify(c.Verify),
 	})
 }
