@@ -15,7 +15,7 @@ import (
 )
 
 type cacheCmd struct {
-	Du    cacheDuCmd    `cmd:"" help:"Show what is kept to save time: layers of images, and the folders of the cache."`
+	Du    cacheDuCmd    `cmd:"" help:"Show what is kept to save time: images, and the folders of the cache."`
 	Prune cachePruneCmd `cmd:"" help:"Remove what was not used for a time, or for longest."`
 }
 
@@ -26,8 +26,11 @@ type cacheDuCmd struct {
 }
 
 func (cacheDuCmd) Help() string {
-	return `A line for each kind: base, env and instance are layers in the stores of engines, with
-what each takes of its own; the others are folders of the cache.
+	return `A line for each kind: pulled, base, env and instance are images in the stores of engines,
+those that evalrun has pulled and the layers of those that it has built, with what each
+takes of its own; the others are folders of the cache. An image that was there before a
+run wanted it is not evalrun's, and not shown. Of an image that no run is known to have
+used, the day it was made stands for the last use.
 
 Examples:
   evalrun cache du
@@ -69,8 +72,9 @@ type cachePruneCmd struct {
 }
 
 func (cachePruneCmd) Help() string {
-	return `What is in use stays, and so do layers that others stand on. Nothing of it is a result:
-what is needed again is built, pulled or run again. Not while a run builds images.
+	return `What a run that goes on has taken stays, what sandboxes run in, and layers that others
+stand on. Nothing of it is a result: what is needed again is built, pulled or run again.
+Not while a run builds images.
 
 Examples:
   evalrun cache prune --older-than 30d
@@ -128,7 +132,7 @@ func (f engineFlags) eachStore(e *env, use func([]upkeep.Entry) error) error {
 	}()
 	err = f.eachEngine(e, func(eng *engine.Engine) error {
 		closers = append(closers, eng.Close)
-		entries, err := upkeep.InEngine(e.ctx, eng.Name, eng.Images)
+		entries, err := upkeep.InEngine(e.ctx, eng.Name, eng.Images, f.usesOf(eng))
 		list = append(list, entries...)
 		return err
 	})

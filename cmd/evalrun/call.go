@@ -64,12 +64,13 @@ func (c *runCmd) grade(e *env, j job) (err error) {
 	if err := run.prepare(); err != nil {
 		return err
 	}
+	defer run.images.Close()
 	return run.attempts()
 }
 
 // prepare finds out what there is to do, and writes it down.
 func (c *call) prepare() error {
-	provider, err := c.provider(c.e, c.eng, c.job.selected, c.ui.built)
+	provider, err := c.provider(c.e, c.eng, c.job.selected, c.ui)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,9 @@ func (c *call) attempts() error {
 	c.ui.progress.predict(r.Left)
 	keepRoom(c.plan.Len())
 	results := newEndings(c.plan.Len())
-	runErr := r.Make(c.e.ctx, c.plan, func(job int, a *reports.Attempt) {
+	ctx, done := c.Deadline.byClock(c.e.ctx, time.Now)
+	defer done()
+	runErr := r.Make(ctx, c.plan, func(job int, a *reports.Attempt) {
 		results.set(job, endedOf(a))
 		c.proof.heard(a.Network)
 	})
@@ -131,18 +134,13 @@ func (c *call) runner(images *roomyImages) *runner.Runner {
 		RunID: c.RunID, Layout: c.layout, Driver: c.eng.Sandbox, Images: images, Observer: seen, Workers: c.Workers.most(), Builders: c.Builders, Pulls: c.Pulls,
 		Limits: c.job.limits, Rules: c.job.rules, Unenforced: c.eng.Unenforced(), Network: c.proof.of, Ledger: c.known, Apart: c.NoCache,
 		Events:  func(ev runner.Event) { c.ui.event(ev); imageTook(ev); seen.event(ev) },
-		History: c.history, Layer: layerOf, Pulled: c.images.Pulled, Capacity: capacity(c.eng.Info, c.Workers), Deadline: c.Deadline.from(time.Now()),
+		History: c.history, Layer: layerOf, Pulled: c.images.Pulled, Capacity: capacity(c.eng.Info, c.Workers), Deadline: endOfRun{after: c.Deadline.after}.from(time.Now()),
 		RowCapabilities: c.Capabilities, Policy: c.job.policy, Verify: runner.Verify(c.Verify),
 	})
 }
 
-// note tells people something, beside the progress bar where there is one, and before it
-// comes and when it is gone all the same.
-func (c *call) note(text string) {
-	if c.ui.progress == nil || !c.ui.progress.Note(text) {
-		fmt.Fprintln(c.e.stderr, reports.SafeText(text))
-	}
-}
+// note tells people something.
+func (c *call) note(text string) { c.ui.note(c.e.stderr, text) }
 
 // recallPatience is how long an engine may take to say which images are there, when a run
 // has ended early.

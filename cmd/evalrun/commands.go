@@ -52,10 +52,11 @@ func (c *buildCmd) Run(e *env) error {
 	fmt.Fprintln(e.stderr, "engine:", reports.SafeText(eng.String()))
 	terminal, width := terminalOf(e.stderr)
 	ui := &display{}
-	provider, err := c.provider(e, eng, selected, ui.built)
+	provider, err := c.provider(e, eng, selected, ui)
 	if err != nil {
 		return err
 	}
+	defer provider.Close()
 	if c.Plan {
 		return showPlan(e, provider, selected)
 	}

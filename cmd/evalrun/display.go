@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/evalrun/evalrun/datasets"
@@ -64,6 +65,14 @@ func (d *display) event(ev runner.Event) {
 		text += fmt.Sprintf("\n  (%s: %s)", c, c.Advice())
 	}
 	d.progress.Note(text)
+}
+
+// note tells people something, beside the progress bar where there is one, and before it
+// comes and when it is gone all the same.
+func (d *display) note(out io.Writer, text string) {
+	if d.progress == nil || !d.progress.Note(text) {
+		fmt.Fprintln(out, reports.SafeText(text))
+	}
 }
 
 // built shows what the builder does.

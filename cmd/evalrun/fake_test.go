@@ -24,7 +24,8 @@ import (
 	"github.com/evalrun/evalrun/internal/sandbox/sandboxtest"
 )
 
-// fakeEngine is an engine that runs nothing and has every image. What tests print
+// fakeEngine is an engine that runs nothing and, if nothing else is said, has every
+// image. What tests print
 // depends on the patch alone: PATCH-FAILS makes them fail, PATCH-BREAKS does not
 // apply, PATCH-HANGS never ends.
 type fakeEngine struct {
@@ -48,7 +49,7 @@ func newFakeEngine() *fakeEngine {
 func (f *fakeEngine) main(args []string, stdout, stderr io.Writer) int {
 	return mainWith(args, &env{stdout: stdout, stderr: stderr, disk: f.disk, openEngine: func(context.Context, engine.Options) (*engine.Engine, error) {
 		return &engine.Engine{Name: "fake", Why: "of tests", Images: f.store, Sandbox: &f.fake, Close: func() error { return nil },
-			Info: engine.Info{Version: "1", Kernel: "none", Architecture: "x86_64", CPUs: 2, StateDir: f.state}}, nil
+			Info: engine.Info{Version: "1", Kernel: "none", Architecture: "x86_64", CPUs: 2, StateDir: f.state, Store: "fake"}}, nil
 	}})
 }
 
@@ -148,7 +149,7 @@ func (fullStore) Exporter() string                                              
 func (fullStore) Pull(context.Context, string) error                             { return nil }
 func (fullStore) ImageEnv(context.Context, string) ([]string, error)             { return []string{"A=b"}, nil }
 func (fullStore) RepoDigest(context.Context, string) string                      { return "" }
-func (fullStore) EachImage(context.Context, func(id, name, kind string, bytes int64, used time.Time)) error {
+func (fullStore) EachImage(context.Context, func(string) (time.Time, bool), func(id, name, kind string, bytes int64, used time.Time)) error {
 	return nil
 }
 func (fullStore) RemoveImage(context.Context, string) (bool, error) { return false, nil }

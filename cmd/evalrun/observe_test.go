@@ -2,14 +2,28 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/evalrun/evalrun/internal/observe"
+	"github.com/evalrun/evalrun/internal/sandbox"
+	"github.com/evalrun/evalrun/internal/sandbox/sandboxtest"
 	"github.com/evalrun/evalrun/reports"
 )
 
@@ -96,6 +110,136 @@ func TestNoteAfterTheEnd(t *testing.T) {
 		}
 		if i := strings.LastIndex(said, "after"); i < 0 || strings.ContainsRune(said[i:], '\x1b') || !strings.HasSuffix(said, "\n") || strings.Count(said[i:], "\n") != 1 {
 			t.Errorf("on a terminal %v: the end is %q", terminal, said[max(0, len(said)-80):])
+		}
+	}
+}
+
+// overheard is what a run has said so far.
+type overheard struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *overheard) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *overheard) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// fetch gets a page of a run, until it has all of what is wanted.
+func fetch(t *testing.T, url string, want ...string) {
+	t.Helper()
+	var text []byte
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		answer, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err = io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s, %v", url, answer.Status, err)
+		}
+		if !slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(string(text), w) }) {
+			return
+		}
+	}
+	t.Errorf("%s lacks some of %q:\n%s", url, want, text)
+}
+
+// While a run goes on its status page tells what its workers do, and its metrics count
+// what it has done; with the run they end.
+func TestStatusOfRun(t *testing.T) {
+	dir := data(t, 3, patchLine{"name-000", "a", patchOf("PATCH-GOOD", 0)}, patchLine{"name-001", "a", patchOf("PATCH-GOOD", 1)}, patchLine{"name-002", "a", patchOf("PATCH-FAILS", 2)})
+	f := newFakeEngine()
+	release := make(chan struct{})
+	exec := f.fake.OnExec
+	f.fake.OnExec = func(ctx context.Context, box *sandboxtest.FakeSandbox, cmd sandbox.Command) (sandbox.Result, error) {
+		if box.Spec.Labels["evalrun.instance"] == "name-001" && slices.ContainsFunc(cmd.Files, func(file sandbox.File) bool { return path.Base(file.Path) == "test.sh" }) {
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+		}
+		return exec(ctx, box, cmd)
+	}
+	var stderr overheard
+	ended := make(chan int, 1)
+	go func() { ended <- f.main(fakeRun(dir, t.TempDir(), "--status-addr", "0"), io.Discard, &stderr) }()
+	let := sync.OnceFunc(func() { close(release) })
+	defer let()
+	address := regexp.MustCompile(`(?m)^status: (http://127\.0\.0\.1:\d+/)$`)
+	var url string
+	for url == "" {
+		if m := address.FindStringSubmatch(stderr.String()); m != nil {
+			url = m[1]
+		}
+		select {
+		case code := <-ended:
+			t.Fatalf("the run ended with exit code %d, and had not said where its status is:\n%s", code, stderr.String())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	fetch(t, url+"metrics", `evalrun_attempts_total{outcome="resolved",reused="no",run="run"} 1`, `evalrun_attempts_total{outcome="unresolved",reused="no",run="run"} 1`,
+		`evalrun_jobs{run="run"} 3`, `evalrun_jobs_done{run="run"} 2`, `evalrun_workers_busy{run="run"} 1`, `evalrun_stage_seconds_count{run="run",stage="test"} 2`)
+	fetch(t, url, "<h1>Run run</h1>", "2 of 3 done", "<td>name-001 ")
+	let()
+	if code := <-ended; code != exitFine {
+		t.Fatalf("exit code %d\n%s", code, stderr.String())
+	}
+	if answer, err := http.Get(url); err == nil {
+		answer.Body.Close()
+		t.Error("the status page outlives the run")
+	}
+}
+
+// A run sends its spans where OpenTelemetry's variables say.
+func TestTracesOfRun(t *testing.T) {
+	var mu sync.Mutex
+	spans := map[string][]string{} // by name: what they say of an instance's outcome
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var req collector.ExportTraceServiceRequest
+		if err != nil || proto.Unmarshal(body, &req) != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("%s: %v", r.URL.Path, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, resource := range req.ResourceSpans {
+			for _, scope := range resource.ScopeSpans {
+				for _, span := range scope.Spans {
+					var said []string
+					for _, a := range span.Attributes {
+						if a.Key == "evalrun.instance" || a.Key == "evalrun.outcome" {
+							said = append(said, a.Value.GetStringValue())
+						}
+					}
+					spans[span.Name] = append(spans[span.Name], strings.Join(said, " "))
+				}
+			}
+		}
+	}))
+	defer server.Close()
+	for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_SDK_DISABLED"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+	dir := data(t, 2, patchLine{"name-000", "a", patchOf("PATCH-GOOD", 0)}, patchLine{"name-001", "a", patchOf("PATCH-FAILS", 1)})
+	newFakeEngine().run(t, exitFine, fakeRun(dir, t.TempDir()))
+	mu.Lock()
+	defer mu.Unlock()
+	for name, want := range map[string][]string{
+		"run": {""}, "image": {"name-000", "name-001"}, "attempt": {"name-000 resolved", "name-001 unresolved"}, "test": {"", ""},
+	} {
+		slices.Sort(spans[name])
+		if !slices.Equal(spans[name], want) {
+			t.Errorf("spans %q are of %q, want %q", name, spans[name], want)
 		}
 	}
 }

@@ -144,8 +144,8 @@ type imageFlags struct {
 	Pulls        int      `default:"3" help:"Images pulled at a time, beside those that are built."`
 }
 
-// provider wires what gives the images of a run.
-func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Instance, progress func(builder.Event)) (*provision.Provider, error) {
+// provider wires what gives the images of a run, and shows what it does.
+func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Instance, ui *display) (*provision.Provider, error) {
 	if _, err := exec.LookPath("git"); err != nil {
 		return nil, &exitError{exitNotEvaluated, errors.New("git is not on the path; see `evalrun doctor`")}
 	}
@@ -181,9 +181,11 @@ func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Ins
 	toolchains := func(ctx context.Context, language, version string) (string, error) {
 		return toolchain.Fetch(ctx, language, version, filepath.Join(f.cacheDir(), "toolchains"))
 	}
+	uses := &imageUses{noted: f.usesOf(eng), say: func(text string) { ui.note(e.stderr, text) }}
+	store := noting(eng, uses)
 	b := builder.New(builder.Options{
-		Engine: eng.Images, CacheDir: f.cacheDir(), Lock: lock, Settings: builder.HostSettings(), AptMirror: f.AptMirror,
-		Parallel: f.Builders, Progress: progress, Toolchain: toolchains, Force: f.ForceBuild,
+		Engine: store, CacheDir: f.cacheDir(), Lock: lock, Settings: builder.HostSettings(), AptMirror: f.AptMirror,
+		Parallel: f.Builders, Progress: ui.built, Toolchain: toolchains, Force: f.ForceBuild,
 	})
 	var look func(ctx context.Context, digest, base string) (provision.History, error)
 	if f.Audit == "yes" || f.ScrubHistory {
@@ -196,7 +198,7 @@ func (f imageFlags) provider(e *env, eng *engine.Engine, selected []datasets.Ins
 			Base: base, BaseForced: f.Base != "", Platform: eng.Platform(), Memo: filepath.Join(f.cacheDir(), "digests"), BaseDigest: b.BaseDigest,
 			Conda: conda, Interpreters: interpreters, HostSuite: images.HostSuite(), Nearest: f.Python == "nearest", AsOfCommit: f.PackagesAsOf == "base-commit", Mirrors: mirrors,
 		},
-		Builder: b, Store: eng.Images, Lock: lock, Recipes: recipes,
+		Builder: b, Store: store, Lock: lock, Recipes: recipes, Uses: uses,
 	}, nil
 }
 

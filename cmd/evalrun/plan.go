@@ -49,7 +49,7 @@ func (c *planCmd) Run(e *env) error {
 		return err
 	}
 	defer eng.Close()
-	provider, err := c.provider(e, eng, j.selected, nil)
+	provider, err := c.provider(e, eng, j.selected, &display{})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/internal/engine"
+	"github.com/evalrun/evalrun/internal/runner"
 	"github.com/evalrun/evalrun/internal/schedule"
 )
 
@@ -126,4 +128,29 @@ func (d endOfRun) from(now time.Time) time.Time {
 		return at
 	}
 	return d.at
+}
+
+// clockLook is how often it is looked what time it is, where a run ends by the clock.
+const clockLook = 15 * time.Second
+
+// byClock ends a context when it is the time of day, or the date, at which the run has to
+// end, however the clock came to it: it may be set while the run goes on, and timers stand
+// still while the machine sleeps.
+func (d endOfRun) byClock(parent context.Context, now func() time.Time) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	if at := d.from(now()); d.after == 0 && !at.IsZero() {
+		go func() {
+			for left := at.Sub(now()); left > 0; left = at.Sub(now()) {
+				look := time.NewTimer(min(left, clockLook))
+				select {
+				case <-look.C:
+				case <-ctx.Done():
+					look.Stop()
+					return
+				}
+			}
+			cancel(runner.ErrDeadline)
+		}()
+	}
+	return ctx, func() { cancel(nil) }
 }

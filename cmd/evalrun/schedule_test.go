@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +76,49 @@ func TestEndOfRun(t *testing.T) {
 	}
 	if at := (endOfRun{}).from(now); !at.IsZero() {
 		t.Errorf("without a deadline the run ends %s", at)
+	}
+}
+
+// A run that is to end at a time ends when the clock says so, also where it was set while
+// the run went on; one that may take a time takes it.
+func TestClockIsSetDuringRun(t *testing.T) {
+	for what, tt := range map[string]struct {
+		set    time.Duration // after an hour
+		before time.Duration // still to come of the real time when the run must go on
+		after  time.Duration // and when it must have ended
+	}{
+		"not at all": {0, 3*time.Hour - time.Second, 3*time.Hour + time.Second},
+		"forward":    {2 * time.Hour, time.Hour - time.Second, time.Hour + clockLook},
+		"on":         {time.Hour, 2*time.Hour - time.Second, 2*time.Hour + clockLook},
+		"back":       {-2 * time.Hour, 5*time.Hour - time.Second, 5*time.Hour + clockLook},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var set atomic.Int64
+			clock := func() time.Time { return time.Now().Round(0).Add(time.Duration(set.Load())) }
+			began := time.Now()
+			var d endOfRun
+			if err := d.UnmarshalText([]byte(began.Add(3 * time.Hour).Format(time.RFC3339))); err != nil {
+				t.Fatal(err)
+			}
+			ctx, done := d.byClock(t.Context(), clock)
+			defer done()
+			time.Sleep(time.Hour - 2*time.Second)
+			set.Store(int64(tt.set))
+			time.Sleep(time.Until(began.Add(tt.before)))
+			if ctx.Err() != nil {
+				t.Errorf("set %s: the run has ended after %s", what, time.Since(began))
+			}
+			time.Sleep(time.Until(began.Add(tt.after)))
+			synctest.Wait()
+			if !errors.Is(context.Cause(ctx), runner.ErrDeadline) {
+				t.Errorf("set %s: the run goes on after %s: %v", what, time.Since(began), context.Cause(ctx))
+			}
+		})
+	}
+	ctx, done := endOfRun{after: time.Hour}.byClock(t.Context(), func() time.Time { return time.Now().Add(24 * time.Hour) })
+	defer done()
+	if ctx.Err() != nil {
+		t.Error("a run that may take an hour ends by the clock")
 	}
 }
 

@@ -22,10 +22,12 @@ var mayImport = []row{
 	{"internal/pull", []string{"internal/cause"}},
 	{"internal/journal", nil},
 	{"internal/room", nil},
-	{"internal/upkeep", nil},
 	{"internal/rootless", nil},
 	{"internal/schedule", nil},
 	{"reports/stats", nil},
+
+	// What is kept on this machine.
+	{"internal/upkeep", []string{"cache"}},
 
 	// What is fetched to this machine: repositories, tool chains.
 	{"internal/mirror", []string{"cache"}},

@@ -1,6 +1,7 @@
 package buildkit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,9 +225,10 @@ func (b *BuildKit) RemoveImages(ctx context.Context) (int, error) {
 	return removed, errors.Join(errs...)
 }
 
-// EachImage gives the images of evalrun's making: what the layers of one take that are
-// of no image it stands on, and when it was last asked for.
-func (b *BuildKit) EachImage(ctx context.Context, f func(id, name, kind string, bytes int64, used time.Time)) error {
+// EachImage gives the images of the store, which are all evalrun's: what the layers of one
+// take that are of no image it stands on, nor counted with another one, and when it, or
+// one that stands on it, was last asked for. One that was pulled is without a kind.
+func (b *BuildKit) EachImage(ctx context.Context, known func(id string) (used time.Time, pulled bool), f func(id, name, kind string, bytes int64, used time.Time)) error {
 	all, err := b.images.all()
 	if err != nil || len(all) == 0 {
 		return err
@@ -248,24 +250,45 @@ func (b *BuildKit) EachImage(ctx context.Context, f func(id, name, kind string, 
 	for _, t := range tags {
 		names[t.Digest] = t.Ref
 	}
-	sizes := ownSizes(records, all)
-	for _, img := range all {
+	sizes, used := ownSizes(records, all), b.images.lastUsed(all, known)
+	for i, img := range all {
 		config, err := img.config()
-		kind := config.Config.Labels["evalrun.kind"]
-		if err != nil || kind == "" {
+		if err != nil {
 			continue
 		}
-		var used time.Time
-		if info, err := os.Stat(b.images.lock(img.Digest).Path()); err == nil {
-			used = info.ModTime()
-		}
-		f(string(img.Digest), names[img.Digest], kind, sizes[img.CacheID], used)
+		f(string(img.Digest), cmp.Or(names[img.Digest], string(img.Digest)), config.Config.Labels["evalrun.kind"], sizes[img.CacheID], used[i])
 	}
 	return nil
 }
 
+// lastUsed is when each image, or one that stands on it, was asked for.
+func (s *store) lastUsed(all []*image, known func(id string) (used time.Time, pulled bool)) []time.Time {
+	asked := make([]time.Time, len(all))
+	for i, img := range all {
+		asked[i], _ = known(string(img.Digest))
+		if info, err := os.Stat(s.lock(img.Digest).Path()); err == nil && info.ModTime().After(asked[i]) {
+			asked[i] = info.ModTime()
+		}
+	}
+	last := slices.Clone(asked)
+	for i, below := range all {
+		for j, img := range all {
+			if asked[j].After(last[i]) && img.standsOn(below) {
+				last[i] = asked[j]
+			}
+		}
+	}
+	return last
+}
+
+// standsOn reports whether an image has all layers of another one below its own.
+func (i *image) standsOn(below *image) bool {
+	own := len(i.Layers) - len(below.Layers)
+	return len(below.Layers) > 0 && own >= 0 && slices.Equal(i.Layers[own:], below.Layers)
+}
+
 // ownSizes are, by the record an image ends with, the bytes of those it consists of but
-// for those of other images it stands on.
+// for those of other images it stands on. What several share otherwise is counted once.
 func ownSizes(records []*client.UsageInfo, images []*image) map[string]int64 {
 	byID := make(map[string]*client.UsageInfo, len(records))
 	for _, r := range records {
@@ -276,8 +299,9 @@ func ownSizes(records []*client.UsageInfo, images []*image) map[string]int64 {
 		ends[img.CacheID] = true
 	}
 	own := map[string]int64{}
-	for end := range ends {
-		seen := map[string]bool{}
+	seen := map[string]bool{}
+	for _, img := range images {
+		end := img.CacheID
 		next := []string{end}
 		for len(next) > 0 {
 			id := next[len(next)-1]

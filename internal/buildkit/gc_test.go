@@ -23,7 +23,8 @@ func TestSizes(t *testing.T) {
 	k.mustBuild(b, fill(fill(on("evalrun/env:1"), "c", 5), "d", 1), "evalrun/instance:1")
 	k.mustBuild(b, fill(on("evalrun/env:1"), "e", 3), "evalrun/instance:2")
 	got := map[string]int64{}
-	err := b.EachImage(t.Context(), func(_, name, kind string, bytes int64, used time.Time) {
+	never := func(string) (time.Time, bool) { return time.Time{}, false }
+	err := b.EachImage(t.Context(), never, func(_, name, kind string, bytes int64, used time.Time) {
 		got[strings.TrimPrefix(name, "docker.io/")] = bytes
 		if kind != "test" || time.Since(used) > time.Hour {
 			t.Errorf("%s: kind %q, used %s", name, kind, used)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -21,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/opencontainers/go-digest"
 )
 
 // serve starts a registry on loopback that may want a login.
@@ -92,8 +94,8 @@ func TestPull(t *testing.T) {
 	}
 	config, _ := pushed.ConfigName()
 	manifest, _ := pushed.Digest()
-	if digest, ok, err := b.Image(ctx, ref); err != nil || !ok || digest != config.String() {
-		t.Errorf("image %q, %v, %v; want %s", digest, ok, err, config)
+	if id, ok, err := b.Image(ctx, ref); err != nil || !ok || id != config.String() {
+		t.Errorf("image %q, %v, %v; want %s", id, ok, err, config)
 	}
 	if got := b.RepoDigest(ctx, ref); got != manifest.String() {
 		t.Errorf("repo digest %q, want %s", got, manifest)
@@ -112,6 +114,21 @@ func TestPull(t *testing.T) {
 	k.mustBuild(b, run(k.on(ref), "echo built >/n"), "evalrun/on-pulled:1")
 	if got := k.read(b, "evalrun/on-pulled:1", "n"); got != "built\n" {
 		t.Errorf("%q", got)
+	}
+	// It is shown as pulled, and was used when what stands on it was.
+	old := time.Now().Add(-240 * time.Hour)
+	if err := os.Chtimes(b.images.lock(digest.Digest(config.String())).Path(), old, old); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]string{}
+	err = b.EachImage(ctx, func(string) (time.Time, bool) { return time.Time{}, false }, func(_, name, kind string, bytes int64, used time.Time) {
+		kinds[name] = kind
+		if time.Since(used) > time.Hour || name == ref && bytes < 1<<20 {
+			t.Errorf("%s takes %d bytes, used %s", name, bytes, used)
+		}
+	})
+	if kind, ok := kinds[ref]; err != nil || len(kinds) != 2 || !ok || kind != "" {
+		t.Errorf("listed are %v, %v", kinds, err)
 	}
 	err = b.Pull(ctx, strings.Replace(ref, "/x:", "/missing:", 1))
 	if err == nil || !strings.Contains(err.Error(), "try 1 of") {

@@ -49,6 +49,8 @@ type Info struct {
 	// StateDir is where it keeps images and what sandboxes write: a path of this
 	// machine, never for a report; "" where it is on another one.
 	StateDir string
+	// Store tells its image store from all others; "" is the one in the cache folder.
+	Store string
 }
 
 // Store is the engine's image store and solver.
@@ -57,9 +59,11 @@ type Store interface {
 	ImageEnv(ctx context.Context, ref string) ([]string, error)
 	RepoDigest(ctx context.Context, ref string) string
 	RemoveImages(ctx context.Context) (int, error)
-	// EachImage gives the images evalrun has built: the layer each is, the bytes of its
-	// own, and when it was last used, as far as that is known.
-	EachImage(ctx context.Context, f func(id, name, kind string, bytes int64, used time.Time)) error
+	// EachImage gives the images that are evalrun's: the layer each is, "" where it was
+	// pulled, the bytes of its own, and when it was last used, as far as that is known.
+	// What is known of an image beside the store (when a run took it last, and whether
+	// evalrun has pulled it) is asked for, once for each there is.
+	EachImage(ctx context.Context, known func(id string) (used time.Time, pulled bool), f func(id, name, kind string, bytes int64, used time.Time)) error
 	// RemoveImage removes one image; false is one that is in use, or gone.
 	RemoveImage(ctx context.Context, id string) (bool, error)
 }
@@ -143,7 +147,8 @@ func dockerEngine(ctx context.Context, o Options, c *docker.Client, why string) 
 	return &Engine{
 		Name: Docker, Why: why, Images: c, Sandbox: c, Close: c.Close, unenforced: c.Unenforced(i),
 		Info: Info{Version: i.Version, APIVersion: i.APIVersion, StorageDriver: i.StorageDriver, CgroupVersion: i.CgroupVersion, Runtime: i.Runtime,
-			Kernel: i.Kernel, Architecture: i.Architecture, CPUs: i.CPUs, MemoryBytes: i.MemoryBytes, StateDir: c.StateDir()},
+			Kernel: i.Kernel, Architecture: i.Architecture, CPUs: i.CPUs, MemoryBytes: i.MemoryBytes, StateDir: c.StateDir(),
+			Store: cmp.Or(i.ID, "docker")},
 	}, nil
 }
 

@@ -41,7 +41,7 @@ func podmanEngine(ctx context.Context, o Options, c *docker.Client, why string) 
 		return nil, errors.Join(err, e.Close())
 	}
 	images := podmanImages{b, c}
-	e.Name, e.Images, e.Sandbox = Podman, images, &loader{Client: c, images: b}
+	e.Name, e.Images, e.Sandbox, e.Info.Store = Podman, images, &loader{Client: c, images: b}, ""
 	e.Close = func() error { return errors.Join(c.Close(), b.Close()) }
 	e.Disk = diskOf(b)
 	return e, nil

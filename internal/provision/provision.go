@@ -42,6 +42,13 @@ type Puller interface {
 	RepoDigest(ctx context.Context, ref string) string
 }
 
+// Uses is told what becomes of images.
+type Uses interface {
+	Take(image string) // a run uses it: it is not to go before Close
+	Gone(image string) // it was removed
+	Close()
+}
+
 // Provider gives the images of a run's instances.
 type Provider struct {
 	Mode      Mode
@@ -58,6 +65,7 @@ type Provider struct {
 	Audit func(ctx context.Context, digest, base string) (History, error)
 	// Scrub makes clean images of those in which the audit found something.
 	Scrub bool
+	Uses  Uses // of the images it gives; nil is told nothing
 
 	mu     sync.Mutex
 	pulled map[string]*pull
@@ -71,6 +79,21 @@ type pull struct {
 
 // Image implements runner.Images.
 func (p *Provider) Image(ctx context.Context, inst *datasets.Instance) (runner.Image, error) {
+	img, err := p.image(ctx, inst)
+	if err == nil && p.Uses != nil {
+		p.Uses.Take(img.Digest)
+	}
+	return img, err
+}
+
+// Close says that no image is used any more.
+func (p *Provider) Close() {
+	if p.Uses != nil {
+		p.Uses.Close()
+	}
+}
+
+func (p *Provider) image(ctx context.Context, inst *datasets.Instance) (runner.Image, error) {
 	if ref := p.Prebuilt(inst); ref != "" {
 		return p.pull(ctx, inst, ref)
 	}
@@ -232,6 +255,9 @@ func (p *Provider) Forget(digest string) {
 	p.mu.Unlock()
 	if p.Builder != nil {
 		p.Builder.Forget(digest)
+	}
+	if p.Uses != nil {
+		p.Uses.Gone(digest)
 	}
 }
 

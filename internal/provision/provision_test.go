@@ -137,6 +137,35 @@ func TestPulledOnceForMany(t *testing.T) {
 	}
 }
 
+// told is what was said of images.
+type told struct{ said []string }
+
+func (u *told) Take(image string) { u.said = append(u.said, "take "+image) }
+func (u *told) Gone(image string) { u.said = append(u.said, "gone "+image) }
+func (u *told) Close()            { u.said = append(u.said, "close") }
+
+// Who keeps account of images is told of those that are given and that are gone, and of
+// none that was only looked for.
+func TestUsesAreTold(t *testing.T) {
+	s := &store{registry: map[string]string{"registry.example/own:1": "one"}, local: map[string]string{"registry.example/own:2": "two"}}
+	p := provider(t, s, filepath.Join(t.TempDir(), "images.lock"), false)
+	uses := &told{}
+	p.Uses = uses
+	for tag, want := range map[string]bool{"1": true, "3": false} {
+		if _, err := p.Image(t.Context(), &datasets.Instance{ID: tag, Image: "registry.example/own:" + tag}); (err == nil) != want {
+			t.Errorf("image %s: %v", tag, err)
+		}
+	}
+	if _, ok, err := p.There(t.Context(), &datasets.Instance{ID: "2", Image: "registry.example/own:2"}); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	p.Forget("one")
+	p.Close()
+	if want := []string{"take one", "gone one", "close"}; !slices.Equal(uses.said, want) {
+		t.Errorf("told %q, want %q", uses.said, want)
+	}
+}
+
 // An image that was removed is pulled again for the next that asks.
 func TestForget(t *testing.T) {
 	s := &store{registry: map[string]string{"registry.example/own:1": "one", "registry.example/own:2": "two", "registry.example/own@sha256:repo-one": "one"}}

@@ -1,5 +1,7 @@
 // Package upkeep shows what evalrun keeps on this machine to save time, and trims
-// it: layers in the stores of engines, and the folders of the cache.
+// it: images in the stores of engines, and the folders of the cache. Of the images it
+// keeps account itself, since not every store knows which are evalrun's and when they
+// were used.
 //
 // It must not know how anything it keeps is made. Nothing of it is a result, so
 // that all of it may go.
@@ -32,12 +34,15 @@ var folders = map[string]struct {
 	"digests":      {"digests", 1},
 }
 
-// Layers are the kinds of what is kept in engines.
-var Layers = []string{"base", "env", "instance"}
+// InStores are the kinds of what is kept in engines, those that others may stand on
+// first: images that were pulled, and the layers of those that were built.
+var InStores = []string{pulledKind, "base", "env", "instance"}
+
+const pulledKind = "pulled"
 
 // Kinds are all there are, sorted.
 func Kinds() []string {
-	kinds := slices.Clone(Layers)
+	kinds := slices.Clone(InStores)
 	for kind := range folders {
 		kinds = append(kinds, kind)
 	}
@@ -51,24 +56,37 @@ type Entry struct {
 	Where string    `json:"where"` // engine, or "cache"
 	Name  string    `json:"name"`
 	Bytes int64     `json:"bytes"` // of its own: what it stands on is an entry, too
-	Used  time.Time `json:"used"`  // last, as far as is known
+	Used  time.Time `json:"used"`  // last; where no use is known, when it was made
 	id    string    // of an image, or path
 	from  Images    // nil for files
+	noted *Uses     // of the images in that store
 }
 
 // Images is the store of an engine.
 type Images interface {
-	EachImage(ctx context.Context, f func(id, name, kind string, bytes int64, used time.Time)) error
+	// EachImage gives the images that are evalrun's: those it has built, and, without a
+	// kind, those it has pulled. What is not in the store itself it asks for, once for
+	// each image there is, whoever's it is: when a run took it last, and whether evalrun
+	// has pulled it.
+	EachImage(ctx context.Context, known func(id string) (used time.Time, pulled bool), f func(id, name, kind string, bytes int64, used time.Time)) error
 	RemoveImage(ctx context.Context, id string) (bool, error)
 }
 
-// InEngine lists the layers in an engine's store.
-func InEngine(ctx context.Context, engine string, store Images) ([]Entry, error) {
+// InEngine lists the images in an engine's store that are evalrun's. What is noted of
+// others that are not there any more is forgotten.
+func InEngine(ctx context.Context, engine string, store Images, noted *Uses) ([]Entry, error) {
+	known, err := noted.load()
+	if err != nil {
+		return nil, err
+	}
 	var list []Entry
-	err := store.EachImage(ctx, func(id, name, kind string, bytes int64, used time.Time) {
-		list = append(list, Entry{Kind: kind, Where: engine, Name: name, Bytes: bytes, Used: used, id: id, from: store})
+	err = store.EachImage(ctx, known.of, func(id, name, kind string, bytes int64, used time.Time) {
+		list = append(list, Entry{Kind: cmp.Or(kind, pulledKind), Where: engine, Name: name, Bytes: bytes, Used: used, id: id, from: store, noted: noted})
 	})
-	return list, err
+	if err != nil {
+		return list, err
+	}
+	return list, noted.tidyGone(known)
 }
 
 // InCache lists what is in the folders of a cache.
@@ -186,8 +204,8 @@ func Totals(list []Entry) []Total {
 // order puts engines before the cache, and layers that stand on others last.
 func order(where, kind string) int {
 	n := slices.Index(Kinds(), kind)
-	if i := slices.Index(Layers, kind); i >= 0 {
-		n = i - len(Layers)
+	if i := slices.Index(InStores, kind); i >= 0 {
+		n = i - len(InStores)
 	}
 	if where == "cache" {
 		n += 1000
@@ -245,8 +263,15 @@ func (r Rule) Trim(ctx context.Context, list []Entry, now time.Time) (removed []
 
 // remove removes an entry; false is one that is in use.
 func (e Entry) remove(ctx context.Context) (bool, error) {
-	if e.from != nil {
-		return e.from.RemoveImage(ctx, e.id)
+	if e.from == nil {
+		return true, os.RemoveAll(e.id)
 	}
-	return true, os.RemoveAll(e.id)
+	if e.noted.held(e.id) {
+		return false, nil
+	}
+	removed, err := e.from.RemoveImage(ctx, e.id)
+	if removed {
+		err = errors.Join(err, e.noted.Gone(e.id))
+	}
+	return removed, err
 }

@@ -12,15 +12,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// store is an engine's; what stands on something keeps it.
+// store is a daemon's; what stands on something keeps it. Those without a kind are
+// evalrun's if it has pulled them.
 type store struct {
 	images []Entry
 	stands map[string]string
 }
 
-func (s *store) EachImage(_ context.Context, f func(id, name, kind string, bytes int64, used time.Time)) error {
+func (s *store) EachImage(_ context.Context, known func(string) (time.Time, bool), f func(id, name, kind string, bytes int64, used time.Time)) error {
 	for _, e := range s.images {
-		f(e.Name, e.Name, e.Kind, e.Bytes, e.Used)
+		used, pulled := known(e.Name)
+		if used.IsZero() {
+			used = e.Used
+		}
+		if e.Kind != "" || pulled {
+			f(e.Name, e.Name, e.Kind, e.Bytes, used)
+		}
 	}
 	return nil
 }
@@ -74,7 +81,7 @@ func TestShowAndTrim(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		images, err := InEngine(ctx, "docker", s)
+		images, err := InEngine(ctx, "docker", s, NewUses(dir, "daemon"))
 		if err != nil {
 			t.Fatal(err)
 		}

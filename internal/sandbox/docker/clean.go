@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -36,19 +37,19 @@ func (c *Client) RemoveImages(ctx context.Context) (int, error) {
 	return removed, nil
 }
 
-// EachImage gives the images evalrun has built: what the layers of one take that are of
-// no image it stands on, and when it was made. The daemon does not know when one was
-// used.
-func (c *Client) EachImage(ctx context.Context, f func(id, name, kind string, bytes int64, used time.Time)) error {
+// EachImage gives the images that are evalrun's: those it has built, and, without a kind,
+// those of which known says that it has pulled them. Each comes with what its layers take
+// that are of none before it, and with when it, or one that stands on it, was used last:
+// that is for known to say, too. Of one that was never used it is when it was made.
+func (c *Client) EachImage(ctx context.Context, known func(id string) (used time.Time, pulled bool), f func(id, name, kind string, bytes int64, used time.Time)) error {
 	usage, err := c.api.DiskUsage(ctx, types.DiskUsageOptions{Types: []types.DiskUsageObject{types.ImageObject}})
 	if err != nil {
 		return engineError("measure images", err)
 	}
-	var ours []built
+	var all []stored
 	for _, img := range usage.Images {
-		if img.Labels[labelKind] == "" {
-			continue
-		}
+		s := stored{Summary: img}
+		s.used, s.ours = known(img.ID)
 		info, err := c.api.ImageInspect(ctx, img.ID)
 		if cerrdefs.IsNotFound(err) {
 			continue // it has gone meanwhile
@@ -56,33 +57,121 @@ func (c *Client) EachImage(ctx context.Context, f func(id, name, kind string, by
 		if err != nil {
 			return engineError("inspect image "+img.ID, err)
 		}
-		ours = append(ours, built{img, info.RootFS.Layers})
-	}
-	for _, img := range ours {
-		name := img.ID
-		if len(img.RepoTags) > 0 {
-			name = img.RepoTags[0]
+		s.layers, s.ours = info.RootFS.Layers, s.ours || img.Labels[labelKind] != ""
+		if s.ours && s.used.IsZero() {
+			s.used = time.Unix(img.Created, 0)
 		}
-		f(img.ID, name, img.Labels[labelKind], img.own(ours), time.Unix(img.Created, 0))
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b stored) int {
+		return cmp.Or(slices.Compare(a.layers, b.layers), cmp.Compare(a.ID, b.ID))
+	})
+	own := ownSizes(all)
+	for i, img := range all {
+		if img.ours {
+			f(img.ID, img.name(), img.Labels[labelKind], own[i], lastUsed(all, i))
+		}
 	}
 	return nil
 }
 
-// built is an image of ours.
-type built struct {
+// stored is an image in the daemon's store.
+type stored struct {
 	*image.Summary
 	layers []string
+	used   time.Time // zero is not known
+	ours   bool
 }
 
-// own is what its layers take but for those of another one it stands on.
-func (b built) own(all []built) int64 {
-	var below int64
+func (s stored) name() string {
+	if len(s.RepoTags) > 0 {
+		return s.RepoTags[0]
+	}
+	if len(s.RepoDigests) > 0 { // it was pulled by its digest
+		return s.RepoDigests[0]
+	}
+	return s.ID
+}
+
+// standsOn reports whether an image begins with all layers of another one.
+func (s stored) standsOn(other stored) bool {
+	return len(other.layers) > 0 && inCommon(s, other) == len(other.layers)
+}
+
+// inCommon is how many layers two images begin with that are the same.
+func inCommon(a, b stored) int {
+	n := 0
+	for n < len(a.layers) && n < len(b.layers) && a.layers[n] == b.layers[n] {
+		n++
+	}
+	return n
+}
+
+// lastUsed is when the i-th image, or one that stands on it, was used.
+func lastUsed(all []stored, i int) time.Time {
+	last := all[i].used
 	for _, other := range all {
-		if n := len(other.layers); n < len(b.layers) && slices.Equal(other.layers, b.layers[:n]) {
-			below = max(below, other.Size)
+		if other.used.After(last) && other.standsOn(all[i]) {
+			last = other.used
 		}
 	}
-	return b.Size - below
+	return last
+}
+
+// ownSizes are what the images that are ours take of their own, where all there are come
+// sorted by their layers: what several have is counted with the first of them. Images
+// share nothing but layers they begin with, so that what two of ours share is the image
+// that one stands on, or all that one of them shares with any.
+func ownSizes(all []stored) []int64 {
+	own := make([]int64, len(all))
+	last := -1 // of ours: none before it has more in common with the next
+	for i, img := range all {
+		if !img.ours {
+			continue
+		}
+		var below int64
+		for _, other := range all[:i] {
+			if other.ours && img.standsOn(other) {
+				below = max(below, other.Size)
+			}
+		}
+		if last >= 0 {
+			n := inCommon(all[last], img)
+			for _, k := range []int{last, i} {
+				if n > 0 && n == mostInCommon(all, k) {
+					below = max(below, all[k].SharedSize)
+				}
+			}
+		}
+		own[i], last = max(0, img.Size-below), i
+	}
+	return own
+}
+
+// mostInCommon is how many layers the i-th image has in common with the one it is most
+// like, which is beside it.
+func mostInCommon(all []stored, i int) int {
+	n := 0
+	if i > 0 {
+		n = inCommon(all[i-1], all[i])
+	}
+	if i+1 < len(all) {
+		n = max(n, inCommon(all[i], all[i+1]))
+	}
+	return n
+}
+
+// ImageIDs are those of all images in the daemon's store.
+func (c *Client) ImageIDs(ctx context.Context) (map[string]bool, error) {
+	ids := map[string]bool{}
+	err := c.ask(ctx, "list images", func(ctx context.Context) error {
+		list, err := c.api.ImageList(ctx, image.ListOptions{})
+		for _, img := range list {
+			ids[img.ID] = true
+		}
+		return err
+	})
+	return ids, err
 }
 
 // RemoveImage removes one image, unless something stands on it or runs in it.

@@ -57,6 +57,7 @@ type Info struct {
 	MemoryBytes   int64    `json:"memory_bytes"`
 	Runtime       string   `json:"runtime"`
 	RootDir       string   `json:"-"` // a path of this machine: for the doctor, never for a report
+	ID            string   `json:"-"` // of the daemon, and no other
 	ImageStore    bool     `json:"containerd_image_store"`
 	Warnings      []string `json:"warnings,omitempty"`
 }
@@ -125,7 +126,7 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 	out := Info{
 		Version: i.ServerVersion, APIVersion: c.api.ClientVersion(), StorageDriver: i.Driver, CgroupVersion: i.CgroupVersion,
 		Kernel: i.KernelVersion, OS: i.OperatingSystem, Architecture: i.Architecture, CPUs: i.NCPU, MemoryBytes: i.MemTotal,
-		Runtime: cmp.Or(c.runtime, i.DefaultRuntime), RootDir: i.DockerRootDir, Warnings: i.Warnings,
+		Runtime: cmp.Or(c.runtime, i.DefaultRuntime), RootDir: i.DockerRootDir, ID: i.ID, Warnings: i.Warnings,
 	}
 	for _, status := range i.DriverStatus {
 		if status[0] == "driver-type" && strings.HasPrefix(status[1], "io.containerd.snapshotter") {

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
@@ -89,6 +90,12 @@ func (r *fakeRegistry) push(t *testing.T) (ref, digest string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r.put(t, img)
+}
+
+// put is push for an image that is given.
+func (r *fakeRegistry) put(t *testing.T, img v1.Image) (ref, digest string) {
+	t.Helper()
 	hash, err := img.Digest()
 	if err != nil {
 		t.Fatal(err)

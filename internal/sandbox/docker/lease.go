@@ -109,14 +109,24 @@ func locked(path string) bool {
 	return err == nil && !got
 }
 
-// tidy removes the leases of processes that were killed long ago.
+// tidy removes the leases of processes that are known to be gone, and of those of which
+// nothing was heard for so long that no sleep or clock is the reason.
 func (d leases) tidy(now time.Time) {
 	for _, e := range d.of("") {
 		path := filepath.Join(string(d), e.Name())
-		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > leaseForgotten && !locked(path) {
+		info, err := e.Info()
+		if err == nil && (now.Sub(info.ModTime()) > leaseForgotten || ownerOfLease(e.Name()).life() == dead) && !locked(path) {
 			os.Remove(path)
 		}
 	}
+}
+
+// ownerOfLease is whose a lease is, by the name of its file; of none that lives here where
+// that names nobody.
+func ownerOfLease(file string) owner {
+	name := strings.TrimSuffix(file, leaseSuffix)
+	o, _ := parseOwner(strings.TrimSuffix(name, filepath.Ext(name)))
+	return o
 }
 
 // Lease keeps what this process makes from being swept by others as long as it lives,

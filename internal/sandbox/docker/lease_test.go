@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -69,6 +70,11 @@ func TestLease(t *testing.T) {
 		t.Error("a lease is gone that may only be late")
 	}
 	touched(t, path, ages)
+	// Of one that ran here it is known that it is gone, however fresh its lease.
+	ended := filepath.Join(string(dir), endedOwner(t).String()+".A.lease")
+	if err := os.WriteFile(ended, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	dir.tidy(time.Now())
 	if left, err := os.ReadDir(string(dir)); err != nil || len(left) > 0 {
 		t.Errorf("left are %v (%v)", left, err)
@@ -78,6 +84,41 @@ func TestLease(t *testing.T) {
 			t.Errorf("%q is held", bad)
 		}
 	}
+}
+
+// TestLeaseIsRenewed: by itself, as long as it is not given back, and taken again where it
+// was removed.
+func TestLeaseIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, me := leases(filepath.Join(t.TempDir(), "leases")), thisProcess()
+		giveBack, err := dir.take(me)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			touched(t, dir.only(t, me.String()), time.Now().Add(-time.Hour))
+			time.Sleep(leaseRenewed + time.Second)
+			info, err := os.Stat(dir.only(t, me.String()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if age := time.Since(info.ModTime()); age > leaseRenewed {
+				t.Errorf("the lease was renewed %s ago, want every %s", age, leaseRenewed)
+			}
+		}
+		if err := os.RemoveAll(string(dir)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(leaseRenewed + time.Second)
+		if path := dir.only(t, me.String()); !locked(path) {
+			t.Error("a lease that was removed is taken again without its lock")
+		}
+		giveBack()
+		time.Sleep(2 * leaseRenewed)
+		if left := dir.of(""); len(left) > 0 {
+			t.Errorf("%v is renewed after it was given back", left)
+		}
+	})
 }
 
 // TestLeaseOfClients: whichever client of a process ends first, the process still has a
