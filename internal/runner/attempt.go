@@ -21,7 +21,7 @@ import (
 // attempt makes one attempt and writes its record. A nil record means the run
 // was interrupted; an error ends the run.
 func (r *Runner) attempt(ctx context.Context, rd ready) (*reports.Attempt, error) {
-	if found, err := r.recall(ctx, rd); err != nil || found != nil {
+	if found, err := r.known(ctx, &rd); err != nil || found != nil || ctx.Err() != nil {
 		return found, err
 	}
 	a := r.record(rd.job)

@@ -19,6 +19,7 @@ import (
 	"github.com/evalrun/evalrun/internal/runner"
 	"github.com/evalrun/evalrun/internal/sandbox"
 	"github.com/evalrun/evalrun/internal/sandbox/sandboxtest"
+	"github.com/evalrun/evalrun/internal/schedule"
 	"github.com/evalrun/evalrun/reports"
 )
 
@@ -251,6 +252,22 @@ func (l *ledger) Result(_ context.Context, want *reports.Attempt, _ *datasets.In
 	return nil, nil
 }
 
+func (l *ledger) Earlier(id reports.AttemptID) (*reports.Attempt, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range slices.Backward(l.finished) {
+		if a.ID() == id {
+			return &a, nil
+		}
+	}
+	return nil, nil
+}
+
+func (l *ledger) Holds(id reports.AttemptID) bool {
+	a, _ := l.Earlier(id)
+	return a != nil && a.Outcome.Evaluated()
+}
+
 func (l *ledger) Started(a *reports.Attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -290,6 +307,64 @@ func TestFollowersAreToldOf(t *testing.T) {
 	}
 	if want := []string{"follows b", "sandbox started a", "finished a", "sandbox started b", "finished b"}; !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// What one hanging patch of many models takes is the time of two: of the first, and of all
+// others beside each other, as many at a time as there are workers.
+func TestFollowersDoNotQueue(t *testing.T) {
+	for workers, want := range map[int]time.Duration{8: 2, 2: 5, 1: 8} {
+		k := newKit(t)
+		k.options.Ledger, k.options.Workers = &ledger{}, workers
+		k.phases["test.sh"] = hangs("")
+		var jobs []runner.Job
+		for i := range 8 {
+			jobs = append(jobs, job("name", func(j *runner.Job) { j.Prediction.Model = fmt.Sprint(i) }))
+		}
+		var mu sync.Mutex
+		var last time.Time
+		k.options.Events = func(ev runner.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			last = ev.At
+		}
+		attempts, _, err := k.run(t, nil, jobs...)
+		if err != nil || outcomes(attempts)[grading.TimedOut] != 8 {
+			t.Errorf("%d workers: %v, %v", workers, outcomes(attempts), err)
+		}
+		// A bubble's clock begins at midnight, 2000-01-01.
+		took := last.Sub(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
+		if limit := k.options.Limits.Timeout; took < want*limit || took > want*limit+time.Minute {
+			t.Errorf("%d workers: it took %s, want %s", workers, took, want*limit)
+		}
+		if most := k.fake.Most(); most > 3*workers { // two lanes for each, and those being taken down
+			t.Errorf("%d workers: %d sandboxes at once", workers, most)
+		}
+	}
+}
+
+// Where a failure says nothing of the patch, the next that is at it is made alone: the
+// others may take its result.
+func TestFollowersOfAFailure(t *testing.T) {
+	k := newKit(t)
+	k.options.Ledger, k.options.Workers, k.options.MaxEngineFailures = &ledger{}, 8, 100
+	var mu sync.Mutex
+	starts := 0
+	k.fake.OnStart = func(context.Context, sandbox.Spec) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if starts++; starts <= 3 { // all tries of the first
+			return sandboxtest.Trouble("EOF")
+		}
+		return nil
+	}
+	var jobs []runner.Job
+	for i := range 8 {
+		jobs = append(jobs, job("name", func(j *runner.Job) { j.Prediction.Model = fmt.Sprint(i) }))
+	}
+	attempts, _, err := k.run(t, nil, jobs...)
+	if n := outcomes(attempts); err != nil || n[grading.InfraFailed] != 1 || n[grading.Resolved] != 7 || starts != 4 {
+		t.Errorf("%v with %d starts, %v", n, starts, err)
 	}
 }
 
@@ -411,7 +486,7 @@ func TestResume(t *testing.T) {
 			for _, a := range before {
 				known.Finished(&a)
 			}
-			k.options.Ledger = known
+			k.options.Ledger, k.options.History = known, schedule.NewHistory()
 			again := []runner.Job{job("resolved"), job("unresolved"), job("broken"), job("empty", withPatch(""))}
 			tt.edit(k, again)
 			attempts, _, err := k.run(t, nil, again...)
@@ -420,6 +495,11 @@ func TestResume(t *testing.T) {
 			}
 			if n := k.fake.Started(); n != tt.runs {
 				t.Errorf("%d were run again, want %d", n, tt.runs)
+			}
+			if tt.name == "the same" {
+				if e := k.options.History.Estimate("resolved", "owner/name"); e.Level == schedule.ByInstance {
+					t.Errorf("what was not run is remembered: %+v", e)
+				}
 			}
 			reused := 0
 			for i, a := range attempts {
