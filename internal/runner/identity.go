@@ -39,10 +39,11 @@ func (noLedger) Earlier(reports.AttemptID) (*reports.Attempt, error) {
 func (noLedger) Holds(reports.AttemptID) bool { return false }
 
 // gradingRevision is raised when the same log could get another verdict.
-const gradingRevision = 3
+const gradingRevision = 4
 
-// trialRevision is raised when the same attempt could leave another log.
-const trialRevision = 1
+// trialRevision is raised when the same attempt could leave another log, or get another
+// second opinion.
+const trialRevision = 2
 
 // RunKey is the run_key an attempt from an image has; "" where nothing is run.
 func (r *Runner) RunKey(job Job, image Image) string {
@@ -63,7 +64,7 @@ func (r *Runner) runKey(rd ready) string {
 		String("image", rd.image.Digest).Strings("env", rd.image.AddEnv).
 		Int("memory", l.Sandbox.MemoryBytes).Int("pids", l.Sandbox.Pids).Int("cpus", int64(l.Sandbox.CPUs*1000)).Int("disk", l.Sandbox.DiskBytes).
 		Int("timeout", int64(l.Timeout)).Int("silence", int64(l.Silence)).Int("output", l.OutputBytes).
-		Bool("read-only", l.ReadOnly).String("user", l.User).Sum()
+		Bool("read-only", l.ReadOnly).String("user", l.User).Strings("unenforced", r.o.Unenforced).Sum()
 }
 
 // key names everything that determines a verdict.
