@@ -100,9 +100,9 @@ func TestKilledWhileRemaking(t *testing.T) {
 		}
 		writePredictions(t, filepath.Join(dir, "preds.jsonl"), hangs)
 		if !killWhen(t, func() bool {
-			_, gone := os.Stat(files.Attempt)
-			_, begun := os.Stat(files.TestOutput)
-			return errors.Is(gone, fs.ErrNotExist) && begun == nil
+			patch, _ := os.ReadFile(files.Patch) // written when all of the earlier attempt is gone
+			_, err := os.Stat(files.TestOutput)
+			return strings.Contains(string(patch), "PATCH-HANGS") && err == nil
 		}, 0, asCommand(t, "evalrun-fake"), fakeRun(dir, out, more...)) {
 			t.Fatal("the call that makes it again ended by itself")
 		}
