@@ -155,3 +155,58 @@ func TestResumeTeachesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Under other rules the log is graded again, and nothing is run: in a run that goes
+// on, and in another one.
+func TestOtherRules(t *testing.T) {
+	dir := data(t, 5, patchLine{"name-000", "a", patchOf("PATCH-GOOD", 0)}, patchLine{"name-001", "a", patchOf("PATCH-FAILS", 1)},
+		patchLine{"name-002", "a", patchOf("PATCH-BREAKS", 2)}, patchLine{"name-003", "a", ""}, patchLine{"name-004", "a", patchOf("PATCH-HANGS", 4)})
+	out := t.TempDir()
+	f := newFakeEngine()
+	call := func(more ...string) {
+		t.Helper()
+		f.run(t, exitFine, fakeRun(dir, out, append(more, "-t", "300ms")...))
+	}
+	call()
+	want := stored(t, out, "run", "a")
+	made := 3
+	for i, run := range []string{"run", "another"} {
+		call("--run-id", run, "--rules", []string{"strict", "swebench-4.1"}[i])
+		if run == "another" {
+			made++ // what timed out is no other run's result
+		}
+		if n := f.ran(); n != made {
+			t.Fatalf("run %s: tests were run %d times, want %d", run, n, made)
+		}
+		for id, a := range stored(t, out, run, "a") {
+			if a.Outcome != want[id].Outcome || a.Rules == want[id].Rules || a.Key == want[id].Key {
+				t.Errorf("%s: %s under %s, %s under %s", id, want[id].Outcome, want[id].Rules, a.Outcome, a.Rules)
+			}
+			if graded := a.Outcome != grading.EmptyPatch && !(run == "another" && id == "name-004"); a.Regraded != graded {
+				t.Errorf("%s: graded again: %v", id, a.Regraded)
+			}
+			if v := a.Verdict; v != nil && string(v.Rules) != a.Rules {
+				t.Errorf("%s: the verdict is of %s", id, v.Rules)
+			}
+		}
+		if stdout, _ := f.run(t, exitFine, []string{"report", "verify", run, "--out", out, "-d", filepath.Join(dir, "rows.jsonl")}); !strings.Contains(stdout, " 0 differ") {
+			t.Errorf("report verify says\n%s", stdout)
+		}
+	}
+	// Tests of the row that are other ones: the same log has another verdict.
+	text, err := os.ReadFile(filepath.Join(dir, "rows.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, filepath.Join(dir, "rows.jsonl"), strings.ReplaceAll(string(text), `"PASS_TO_PASS":["tests/test_x.py::test_old"]`, `"PASS_TO_PASS":["tests/test_x.py::test_gone"]`))
+	call()
+	if a := stored(t, out, "run", "a")["name-000"]; f.ran() != made || a.Outcome != grading.Unresolved {
+		t.Errorf("with other tests: run %d times, %s", f.ran(), a.Outcome)
+	}
+	// Another parser: what never came to its end has no verdict of that one either.
+	writeText(t, filepath.Join(dir, "rows.jsonl"), strings.ReplaceAll(string(text), `"log_parser":"parse_log_pytest"`, `"log_parser":"parse_log_pytest_v2"`))
+	call()
+	if a := stored(t, out, "run", "a")["name-004"]; f.ran() != made || a.Outcome != grading.TimedOut || a.LogParser != "parse_log_pytest_v2" {
+		t.Errorf("with another parser: run %d times, %s of %s", f.ran(), a.Outcome, a.LogParser)
+	}
+}

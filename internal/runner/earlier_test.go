@@ -3,7 +3,6 @@ package runner_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,49 +130,5 @@ func TestNoImageAtFirst(t *testing.T) {
 	}
 	if len(known.finished) != 2 {
 		t.Errorf("%d are written down, want both", len(known.finished))
-	}
-}
-
-// Of several at one patch, the first of which is an earlier result and took no image,
-// those that have to be made get one.
-func TestFollowersOfAnEarlierResult(t *testing.T) {
-	for _, hanging := range []bool{false, true} {
-		k := newKit(t)
-		known := &ledger{}
-		k.options.Ledger = known
-		if hanging {
-			k.phases["test.sh"] = hangs("")
-		}
-		model := func(name string) runner.Job {
-			return job("name", func(j *runner.Job) { j.Prediction.Model = name })
-		}
-		k.one(t, model("a"))
-		asked := 0
-		image, _ := k.images.Image(t.Context(), model("a").Instance)
-		k.images.there = func(*datasets.Instance) (runner.Image, bool, error) { return image, true, nil }
-		k.images.image = func(context.Context, *datasets.Instance) (runner.Image, error) {
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			asked++
-			return image, nil
-		}
-		attempts, _, err := k.run(t, nil, model("a"), model("b"), model("c"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]bool{}
-		for _, a := range attempts {
-			if a.Outcome != attempts[0].Outcome {
-				t.Errorf("%s: %s", a.Model, a.Outcome)
-			}
-			got[a.Model] = a.Resumed
-		}
-		want := 0
-		if hanging {
-			want = 2
-		}
-		if asked != want || !maps.Equal(got, map[string]bool{"a": true, "b": false, "c": false}) {
-			t.Errorf("hanging %v: asked for %d images, resumed %v", hanging, asked, got)
-		}
 	}
 }
