@@ -33,9 +33,11 @@ type Attempt struct {
 
 	Patch  PatchRecord   `json:"patch"`
 	Phases []PhaseRecord `json:"phases,omitempty"`
-	Trust  TrustRecord   `json:"trust,omitzero"`
-	Sign   FailureSign   `json:"failure_sign,omitzero"` // what the logs of an unresolved attempt show
-	Usage  UsageRecord   `json:"usage"`
+	// LogBytes is the length of test_output.txt.
+	LogBytes int64       `json:"log_bytes,omitempty"`
+	Trust    TrustRecord `json:"trust,omitzero"`
+	Sign     FailureSign `json:"failure_sign,omitzero"` // what the logs of an unresolved attempt show
+	Usage    UsageRecord `json:"usage"`
 	// Tracked files that build and tests changed, as "M path": told by the sandbox
 	// they ran in, and so no evidence.
 	ChangedByTests []string `json:"changed_by_tests,omitempty"`

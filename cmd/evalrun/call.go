@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evalrun/evalrun/datasets"
+	"github.com/evalrun/evalrun/grading"
 	"github.com/evalrun/evalrun/internal/cause"
 	"github.com/evalrun/evalrun/internal/engine"
 	"github.com/evalrun/evalrun/internal/ledger"
@@ -37,6 +38,7 @@ type call struct {
 	images        *provision.Provider
 	proof         *networkProof
 	history, made *schedule.History // of attempts, and of images
+	notRun        sync.Map          // job -> why, where its image could not be had and an earlier result stays
 }
 
 // grade makes the attempts of a run, and writes what came of them.
@@ -116,6 +118,10 @@ func (c *call) attempts() error {
 	ctx, done := c.Deadline.byClock(c.e.ctx, time.Now)
 	defer done()
 	runErr := r.Make(ctx, c.plan, func(job int, a *reports.Attempt) {
+		if a.Outcome == grading.NotRun {
+			c.notRun.Store(job, a.Reason)
+			return
+		}
 		results.set(job, endedOf(a))
 		c.proof.heard(a.Network)
 	})
@@ -152,7 +158,8 @@ func (c *call) recall(r *runner.Runner, results *endings) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.e.ctx), recallPatience)
 	defer cancel()
 	var of *datasets.Instance
-	var image *runner.Image
+	var image runner.Image
+	there := false
 	for i := range c.plan.Len() {
 		if results.at(i).outcome != "" {
 			continue
@@ -165,11 +172,12 @@ func (c *call) recall(r *runner.Runner, results *endings) error {
 			continue
 		}
 		if inst := c.plan.Instance(i); inst != of && !c.plan.Empty(i) {
-			of, image = inst, nil
-			// Of an engine that does not answer nothing is known.
-			if img, ok, err := c.images.There(ctx, of); ok && err == nil {
-				image = &img
-			} else if cause.Of(err).Passes() {
+			of = inst
+			// Of an engine that does not answer no image is there.
+			var err error
+			image, there, err = c.images.There(ctx, of)
+			there = there && err == nil
+			if cause.Of(err).Passes() {
 				cancel()
 			}
 		}
@@ -177,7 +185,7 @@ func (c *call) recall(r *runner.Runner, results *endings) error {
 		if err != nil {
 			return err
 		}
-		if r.Current(j, a, image) {
+		if r.Current(j, a, image, there) {
 			results.set(i, endedOf(a))
 			c.record.Network = cmp.Or(c.record.Network, a.Network)
 		}
@@ -206,6 +214,9 @@ func (c *call) conclude(r *runner.Runner, results *endings, runErr error, width 
 			return nil, err
 		}
 		a := r.NotRun(j, runErr)
+		if why, ok := c.notRun.Load(job); ok {
+			a.Reason = why.(string)
+		}
 		return &a, nil
 	}
 	if err := out.write(c.e, c.known); err != nil {

@@ -43,6 +43,10 @@ func (d *display) Done(a *reports.Attempt) {
 // the runner, which ends the run when there are too many.
 func (d *display) event(ev runner.Event) {
 	d.watch.Event(ev)
+	if ev.Kind == runner.Stays {
+		d.progress.Note(fmt.Sprintf("instance %s, model %s: its image cannot be had, and the result of an earlier call stays", ev.Job.Instance.ID, ev.Job.Prediction.Model))
+		return
+	}
 	if ev.Kind != runner.Trouble && !(ev.Kind == runner.ImageReady && ev.Err != nil) {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ import (
 // apply, PATCH-HANGS never ends.
 type fakeEngine struct {
 	fake  sandboxtest.Fake
-	store engine.Store                           // of its images
+	store engine.Store                           // nil has every image
 	state string                                 // the folder it keeps them in; "" is on another machine
 	disk  func(folder string) (room.Disk, error) // nil is the machine's own
 
@@ -47,8 +48,12 @@ func newFakeEngine() *fakeEngine {
 
 // main runs evalrun with this engine.
 func (f *fakeEngine) main(args []string, stdout, stderr io.Writer) int {
+	store := f.store
+	if store == nil {
+		store = fullStore{}
+	}
 	return mainWith(args, &env{stdout: stdout, stderr: stderr, disk: f.disk, openEngine: func(context.Context, engine.Options) (*engine.Engine, error) {
-		return &engine.Engine{Name: "fake", Why: "of tests", Images: f.store, Sandbox: &f.fake, Close: func() error { return nil },
+		return &engine.Engine{Name: "fake", Why: "of tests", Images: store, Sandbox: &f.fake, Close: func() error { return nil },
 			Info: engine.Info{Version: "1", Kernel: "none", Architecture: "x86_64", CPUs: 2, StateDir: f.state, Store: "fake"}}, nil
 	}})
 }
@@ -154,6 +159,20 @@ func (fullStore) EachImage(context.Context, func(string) (time.Time, bool), func
 }
 func (fullStore) RemoveImage(context.Context, string) (bool, error) { return false, nil }
 func (fullStore) RemoveImages(context.Context) (int, error)         { return 0, nil }
+
+// goneStore is one from which every image has gone, and whose registry has none. It
+// counts what it is asked to pull.
+type goneStore struct {
+	fullStore
+	pulls atomic.Int64
+}
+
+func (*goneStore) Image(context.Context, string) (string, bool, error) { return "", false, nil }
+
+func (s *goneStore) Pull(_ context.Context, ref string) error {
+	s.pulls.Add(1)
+	return fmt.Errorf("pull %s: there is nothing", ref)
+}
 
 // patchLine is a line of a file of predictions.
 type patchLine struct {

@@ -72,7 +72,7 @@ func (c *planCmd) Run(e *env) error {
 	}
 	c.whole(provider.Recipes)
 	if !c.NoCache {
-		r := runner.New(runner.Options{Limits: j.limits, RowCapabilities: c.Capabilities, Policy: j.policy, Verify: runner.Verify(c.Verify)})
+		r := runner.New(runner.Options{Limits: j.limits, Unenforced: eng.Unenforced(), RowCapabilities: c.Capabilities, Policy: j.policy, Verify: runner.Verify(c.Verify)})
 		if p.shared, err = sharedWork(e.ctx, p.jobs, provider, r, ledger.Verdicts(c.cacheDir())); err != nil {
 			return err
 		}

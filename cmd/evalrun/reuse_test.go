@@ -310,47 +310,6 @@ func TestPlanWithoutJournal(t *testing.T) {
 	}
 }
 
-// Under other rules the log is graded again, and nothing is run: in a run that goes
-// on, and in another one.
-func TestOtherRules(t *testing.T) {
-	dir := data(t, 4, patchLine{"name-000", "a", patchOf("PATCH-GOOD", 0)}, patchLine{"name-001", "a", patchOf("PATCH-FAILS", 1)},
-		patchLine{"name-002", "a", patchOf("PATCH-BREAKS", 2)}, patchLine{"name-003", "a", ""})
-	out := t.TempDir()
-	f := newFakeEngine()
-	f.run(t, exitFine, fakeRun(dir, out))
-	want := stored(t, out, "run", "a")
-	for i, run := range []string{"run", "another"} {
-		f.run(t, exitFine, fakeRun(dir, out, "--run-id", run, "--rules", []string{"strict", "swebench-4.1"}[i]))
-		if n := f.ran(); n != 2 {
-			t.Fatalf("run %s: tests were run %d times, want those of the first call", run, n)
-		}
-		for id, a := range stored(t, out, run, "a") {
-			if a.Outcome != want[id].Outcome || a.Rules == want[id].Rules || a.Key == want[id].Key {
-				t.Errorf("%s: %s under %s, %s under %s", id, want[id].Outcome, want[id].Rules, a.Outcome, a.Rules)
-			}
-			if graded := a.Outcome != grading.EmptyPatch; a.Regraded != graded {
-				t.Errorf("%s: graded again: %v", id, a.Regraded)
-			}
-			if v := a.Verdict; v != nil && string(v.Rules) != a.Rules {
-				t.Errorf("%s: the verdict is of %s", id, v.Rules)
-			}
-		}
-		if stdout, _ := f.run(t, exitFine, []string{"report", "verify", run, "--out", out, "-d", filepath.Join(dir, "rows.jsonl")}); !strings.Contains(stdout, " 0 differ") {
-			t.Errorf("report verify says\n%s", stdout)
-		}
-	}
-	// Tests of the row that are other ones: the same log has another verdict.
-	text, err := os.ReadFile(filepath.Join(dir, "rows.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeText(t, filepath.Join(dir, "rows.jsonl"), strings.ReplaceAll(string(text), `"PASS_TO_PASS":["tests/test_x.py::test_old"]`, `"PASS_TO_PASS":["tests/test_x.py::test_gone"]`))
-	f.run(t, exitFine, fakeRun(dir, out))
-	if a := stored(t, out, "run", "a")["name-000"]; f.ran() != 2 || a.Outcome != grading.Unresolved {
-		t.Errorf("with other tests: run %d times, %s", f.ran(), a.Outcome)
-	}
-}
-
 // A run that was made before there were journals goes on.
 func TestRunWithoutJournal(t *testing.T) {
 	dir := data(t, 2, patchLine{"name-000", "a", patchOf("PATCH-GOOD", 0)}, patchLine{"name-001", "a", patchOf("PATCH-FAILS", 1)})

@@ -45,6 +45,16 @@ func (r *roomyImages) Image(ctx context.Context, inst *datasets.Instance) (runne
 	return img, err
 }
 
+// There implements runner.Images. What is there goes like what was asked for, when it is
+// done with.
+func (r *roomyImages) There(ctx context.Context, inst *datasets.Instance) (runner.Image, bool, error) {
+	img, ok, err := r.next.There(ctx, inst)
+	if ok && err == nil {
+		r.keeper.Has(inst.ID, img.Digest)
+	}
+	return img, ok, err
+}
+
 // roomyDisplay tells the keeper what is over.
 type roomyDisplay struct {
 	runner.Observer

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"crypto/sha256"
+	"maps"
 
 	"github.com/evalrun/evalrun/grading"
 	"github.com/evalrun/evalrun/internal/journal"
@@ -14,6 +15,9 @@ import (
 type index struct {
 	done map[attempt]entry
 	ran  map[runKey]attempt // whose result others may take, if it is still of that key
+	// past are records that this call takes nothing of, and that count again for another
+	// one as long as their attempt is not begun anew.
+	past map[attempt]entry
 
 	names   []string // of models, instances and outcomes
 	numbers map[string]uint32
@@ -34,7 +38,7 @@ type entry struct {
 type runKey [16]byte
 
 func newIndex() index {
-	return index{done: map[attempt]entry{}, ran: map[runKey]attempt{}, numbers: map[string]uint32{}}
+	return index{done: map[attempt]entry{}, ran: map[runKey]attempt{}, past: map[attempt]entry{}, numbers: map[string]uint32{}}
 }
 
 func (x *index) number(name string) uint32 {
@@ -58,6 +62,7 @@ func shortKey(text string) runKey {
 func (x *index) remember(a *reports.Attempt, place journal.Place) {
 	id := x.attempt(a.ID())
 	x.done[id] = entry{place.Offset, uint32(place.Size), x.number(string(a.Outcome))}
+	delete(x.past, id)
 	key := shortKey(a.RunKey)
 	if a.ReusedFrom == nil && shareable(a) {
 		x.ran[key] = id
@@ -66,8 +71,40 @@ func (x *index) remember(a *reports.Attempt, place journal.Place) {
 	}
 }
 
-// forget is for an attempt that is made anew: its old log is gone.
-func (x *index) forget(id reports.AttemptID) { delete(x.done, x.attempt(id)) }
+// forget is for an attempt that is made anew: its old log is gone. It reports whether
+// there was a record of it.
+func (x *index) forget(id reports.AttemptID) bool {
+	n := x.attempt(id)
+	_, done := x.done[n]
+	_, past := x.past[n]
+	delete(x.done, n)
+	delete(x.past, n)
+	return done || past
+}
+
+// setAside has a record count for nothing in this call.
+func (x *index) setAside(id reports.AttemptID) {
+	n := x.attempt(id)
+	if e, ok := x.done[n]; ok {
+		x.past[n] = e
+		delete(x.done, n)
+	}
+}
+
+// startOver sets all records aside.
+func (x *index) startOver() {
+	maps.Copy(x.past, x.done)
+	x.done, x.ran = map[attempt]entry{}, map[runKey]attempt{}
+}
+
+// last gives the entry of an attempt's last record, whether it counts or not.
+func (x *index) last(id reports.AttemptID) (entry, bool) {
+	if e, ok := x.find(id); ok {
+		return e, true
+	}
+	e, ok := x.past[x.attempt(id)]
+	return e, ok
+}
 
 // find gives the entry of an attempt.
 func (x *index) find(id reports.AttemptID) (entry, bool) {

@@ -45,6 +45,7 @@ type Ledger struct {
 	index
 	warned bool
 	goesOn bool // the last call that was read was fresh, and is not through
+	begun  bool // the journal has the beginning of an attempt
 }
 
 // lockWait is how long another process may take to let go of the run: `report
@@ -132,6 +133,7 @@ func (l *Ledger) take(ev journal.Event) error {
 			return fmt.Errorf("event %d: %w", ev.Seq, err)
 		}
 		l.forget(started.ID())
+		l.begun = true
 	case reports.EventAttemptFinished:
 		var a reports.Attempt
 		if err := json.Unmarshal(ev.Data, &a); err != nil {
@@ -146,7 +148,7 @@ func (l *Ledger) take(ev journal.Event) error {
 // on from it.
 func (l *Ledger) startOver(fresh bool) {
 	if l.o.Fresh && !(fresh && l.goesOn) {
-		l.index = newIndex()
+		l.index.startOver()
 	}
 	l.goesOn = fresh
 }
@@ -157,7 +159,7 @@ func (l *Ledger) Begin(about reports.RunEvent) error {
 	run := about.Run
 	about.NoCache = l.o.Fresh
 	l.startOver(l.o.Fresh)
-	if len(l.done) == 0 && !l.o.Fresh {
+	if len(l.done) == 0 && !l.begun && !l.o.Fresh {
 		if err := l.adoptFiles(run); err != nil {
 			return err
 		}
@@ -192,12 +194,34 @@ func (l *Ledger) adoptFiles(run reports.RunRecord) error {
 	return nil
 }
 
-// Started writes down that an attempt is being made.
+// Started writes down that an attempt is being made. Where an earlier record of it would
+// count for a call after this one, it is on disk when Started returns, so that none counts
+// whose files are gone.
 func (l *Ledger) Started(a *reports.Attempt) error {
+	again, err := l.makeWay(a)
+	if again || err != nil {
+		return err
+	}
+	return l.journal.Note(reports.EventAttemptStarted, begun(a))
+}
+
+// makeWay has the earlier record of an attempt count no more, on disk too, before anything
+// of its files is touched; false is that there is none.
+func (l *Ledger) makeWay(a *reports.Attempt) (bool, error) {
 	l.mu.Lock()
-	l.forget(a.ID())
+	was := l.forget(a.ID())
 	l.mu.Unlock()
-	return l.journal.Note(reports.EventAttemptStarted, reports.AttemptEvent{Model: a.Model, InstanceID: a.InstanceID, Attempt: a.Attempt, Key: a.Key})
+	if !was {
+		return false, nil
+	}
+	if _, err := l.journal.Append(reports.EventAttemptStarted, begun(a)); err != nil {
+		return true, fmt.Errorf("instance %s: %w", a.InstanceID, err)
+	}
+	return true, nil
+}
+
+func begun(a *reports.Attempt) reports.AttemptEvent {
+	return reports.AttemptEvent{Model: a.Model, InstanceID: a.InstanceID, Attempt: a.Attempt, Key: a.Key}
 }
 
 // Finished writes down what became of an attempt, whose files are in place. When it
@@ -296,8 +320,19 @@ func (l *Ledger) Attempt(id reports.AttemptID) (*reports.Attempt, error) {
 }
 
 // Earlier reads the record that an earlier call has left of an attempt, or nil, and makes
-// sure that its files say the same. It is for attempts that this call did not come to.
+// sure that its files say the same. It says nothing of whether the attempt would be made
+// alike now.
 func (l *Ledger) Earlier(id reports.AttemptID) (*reports.Attempt, error) {
+	a, err := l.standing(id)
+	if a == nil || err != nil {
+		return nil, err
+	}
+	return a, l.restore(a)
+}
+
+// standing reads the record of an attempt, or nil where there is none, or none whose log
+// is still there.
+func (l *Ledger) standing(id reports.AttemptID) (*reports.Attempt, error) {
 	l.mu.Lock()
 	e, ok := l.find(id)
 	l.mu.Unlock()
@@ -308,7 +343,29 @@ func (l *Ledger) Earlier(id reports.AttemptID) (*reports.Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, l.restore(a)
+	fits, err := l.logFits(a)
+	if err != nil {
+		return nil, fmt.Errorf("instance %s: the log of an earlier call: %w", a.InstanceID, err)
+	}
+	if !fits {
+		l.mu.Lock()
+		l.setAside(id)
+		l.mu.Unlock()
+		if a.Outcome.Evaluated() {
+			l.o.Warn(fmt.Sprintf("instance %s, model %s: the log of the result of an earlier call is gone, or is another one: the attempt is made again", a.InstanceID, a.Model))
+		}
+		return nil, nil
+	}
+	return a, nil
+}
+
+// Holds reports whether the run has a result of the patch for an attempt that making it
+// would take away, also where this call takes none of earlier ones.
+func (l *Ledger) Holds(id reports.AttemptID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.last(id)
+	return ok && l.outcome(e).Evaluated()
 }
 
 // Close lets go of the run.

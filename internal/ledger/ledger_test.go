@@ -53,7 +53,7 @@ func ofCall(t *testing.T, o Options, c call) (found bool) {
 		if err := l.Started(finished("m")); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Finished(finished("m")); err != nil {
+		if err := l.Finished(logged(t, l, "m", "log")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,5 +157,106 @@ func TestPlace(t *testing.T) {
 		if files, _ := os.ReadDir(filepath.Dir(path)); len(files) > 1 {
 			t.Errorf("%s: left are %v", c.what, files)
 		}
+	}
+}
+
+// logged is a finished attempt whose log lies in place.
+func logged(t *testing.T, l *Ledger, model, log string) *reports.Attempt {
+	t.Helper()
+	a := finished(model)
+	a.LogBytes = int64(len(log))
+	if err := place(l.files(a).TestOutput, strings.NewReader(log)); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// begin opens a run and begins a call of it.
+func begin(t *testing.T, o Options) *Ledger {
+	t.Helper()
+	l, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Begin(reports.RunEvent{Run: reports.RunRecord{RunID: "run", Models: []string{"m", "new"}}}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// An earlier record does not count any more, on disk, before its files are touched, also
+// in a call that takes none of earlier ones. Where there is none, nothing is waited for.
+func TestStartedIsOnDisk(t *testing.T) {
+	for _, fresh := range []bool{false, true} {
+		o := Options{Layout: reports.Layout{Root: t.TempDir()}, RunID: "run"}
+		l := begin(t, o)
+		if err := errors.Join(l.Finished(logged(t, l, "m", "log")), l.End(reports.RunRecord{RunID: "run"}, 0), l.Close()); err != nil {
+			t.Fatal(err)
+		}
+		o.Fresh = fresh
+		l = begin(t, o)
+		defer l.Close()
+		if !l.Holds(finished("m").ID()) || l.Holds(finished("new").ID()) {
+			t.Errorf("fresh %v: it holds %v and %v", fresh, l.Holds(finished("m").ID()), l.Holds(finished("new").ID()))
+		}
+		size := func() int64 {
+			info, err := os.Stat(o.Layout.JournalFile("run"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info.Size()
+		}
+		before := size()
+		if err := l.Started(finished("new")); err != nil || size() != before {
+			t.Errorf("fresh %v: of a new one %d bytes are written, %v", fresh, size()-before, err)
+		}
+		if err := l.Started(finished("m")); err != nil || size() == before || l.Holds(finished("m").ID()) {
+			t.Errorf("fresh %v: of one with a record %d bytes are written, %v", fresh, size()-before, err)
+		}
+		known, err := Finished(Options{Layout: o.Layout, RunID: "run"}) // as if the call were killed now
+		if err != nil || known(finished("m").ID()) != "" {
+			t.Errorf("fresh %v: the journal still has %q, %v", fresh, known(finished("m").ID()), err)
+		}
+	}
+}
+
+// A record whose log is gone, or is another one, is none.
+func TestLogOfARecord(t *testing.T) {
+	for what, c := range map[string]struct {
+		change func(path string) error
+		want   bool
+	}{
+		"as it was":  {func(string) error { return nil }, true},
+		"gone":       {os.Remove, false},
+		"cut off":    {func(path string) error { return os.Truncate(path, 1) }, false},
+		"another":    {func(path string) error { return os.WriteFile(path, []byte("another log"), 0o644) }, false},
+		"of no size": {func(path string) error { return os.Truncate(path, 0) }, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var warned []string
+			o := Options{Layout: reports.Layout{Root: t.TempDir()}, RunID: "run", Warn: func(text string) { warned = append(warned, text) }}
+			l := begin(t, o)
+			a := logged(t, l, "m", "log")
+			if err := errors.Join(l.Finished(a), l.Close(), c.change(l.files(a).TestOutput)); err != nil {
+				t.Fatal(err)
+			}
+			l = begin(t, o)
+			defer l.Close()
+			earlier, err := l.Earlier(a.ID())
+			if err != nil || (earlier != nil) != c.want {
+				t.Errorf("earlier: %v, %v", earlier, err)
+			}
+			found, err := l.Result(t.Context(), a, &datasets.Instance{ID: a.InstanceID})
+			if err != nil || (found != nil) != c.want {
+				t.Errorf("result: %v, %v", found, err)
+			}
+			other, err := l.Result(t.Context(), finished("new"), &datasets.Instance{ID: a.InstanceID})
+			if err != nil || (other != nil) != c.want {
+				t.Errorf("another model's: %v, %v", other, err)
+			}
+			if len(warned) > 1 || (len(warned) == 0) != c.want {
+				t.Errorf("warned %q", warned)
+			}
+		})
 	}
 }

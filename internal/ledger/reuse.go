@@ -19,10 +19,11 @@ import (
 // Result finds what an attempt need not be made for, with its log in place, or nil.
 // want is the attempt's record as far as it is known, with its keys.
 func (l *Ledger) Result(ctx context.Context, want *reports.Attempt, inst *datasets.Instance) (*reports.Attempt, error) {
-	if l.o.Fresh {
-		return l.own(ctx, want, inst)
+	a, open, err := l.own(ctx, want, inst)
+	if a != nil || open || err != nil || l.o.Fresh {
+		return a, err
 	}
-	for _, find := range []func(context.Context, *reports.Attempt, *datasets.Instance) (*reports.Attempt, error){l.own, l.sibling, l.cached} {
+	for _, find := range []func(context.Context, *reports.Attempt, *datasets.Instance) (*reports.Attempt, error){l.sibling, l.cached} {
 		if a, err := find(ctx, want, inst); a != nil || err != nil {
 			return a, err
 		}
@@ -30,25 +31,34 @@ func (l *Ledger) Result(ctx context.Context, want *reports.Attempt, inst *datase
 	return nil, nil
 }
 
-// own is the attempt's own result of an earlier call.
-func (l *Ledger) own(ctx context.Context, want *reports.Attempt, inst *datasets.Instance) (*reports.Attempt, error) {
-	l.mu.Lock()
-	e, ok := l.find(want.ID())
-	l.mu.Unlock()
-	if !ok {
-		return nil, nil
-	}
-	a, err := l.record(e)
+// own is the attempt's own result of an earlier call. open says that there is one of the
+// same run, whose log leaves the verdict open: another log of that would not tell more.
+func (l *Ledger) own(ctx context.Context, want *reports.Attempt, inst *datasets.Instance) (a *reports.Attempt, open bool, err error) {
+	found, err := l.standing(want.ID())
 	switch {
-	case err != nil:
-		return nil, err
-	case a.Key == want.Key && a.Outcome.Evaluated():
-		a.Resumed = true
-		return a, l.restore(a)
-	case l.o.Fresh || a.RunKey != want.RunKey || !shareable(a):
-		return nil, nil
+	case found == nil || err != nil:
+		return nil, false, err
+	case found.Key == want.Key && found.Outcome.Evaluated():
+		found.Resumed = true
+		return found, false, l.restore(found)
+	case l.o.Fresh || found.RunKey == "" || found.RunKey != want.RunKey || !shareable(found) && !found.Outcome.Evaluated():
+		return nil, false, nil
 	}
-	return l.fit(ctx, a, l.files(a).TestOutput, want, inst)
+	a, err = l.fit(ctx, found, l.files(found).TestOutput, want, inst)
+	return a, a == nil && found.Outcome.Evaluated(), err
+}
+
+// logFits reports whether the log that lies there is the one of a record, as far as its
+// length tells.
+func (l *Ledger) logFits(a *reports.Attempt) (bool, error) {
+	info, err := os.Stat(l.files(a).TestOutput)
+	if errors.Is(err, fs.ErrNotExist) {
+		return a.LogBytes == 0 && !reports.GradingReached(a), nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return a.LogBytes == 0 || a.LogBytes == info.Size(), nil
 }
 
 func (l *Ledger) record(e entry) (*reports.Attempt, error) {
@@ -82,6 +92,12 @@ func (l *Ledger) sibling(ctx context.Context, want *reports.Attempt, inst *datas
 	}
 	if found.RunKey != want.RunKey || found.ID() == want.ID() {
 		return nil, nil
+	}
+	if fits, err := l.logFits(found); !fits || err != nil {
+		return nil, err
+	}
+	if _, err := l.makeWay(want); err != nil {
+		return nil, err
 	}
 	from, to := l.files(found).TestOutput, l.files(want).TestOutput
 	log, err := os.Open(from)
@@ -163,10 +179,16 @@ func (l *Ledger) fit(ctx context.Context, found *reports.Attempt, log string, wa
 	return &a, nil
 }
 
-// regrade grades a stored log under the rules wanted. What the first attempt would
-// have gone into had it been resolved, and did not, cannot be told from a log: such
-// an attempt is made again.
+// regrade grades a stored log under the rules wanted. What ended before its tests did
+// ends so under all rules, and whatever the parser. What the first attempt would have gone
+// into had it been resolved, and did not, cannot be told from a log: such an attempt is
+// made again.
 func (l *Ledger) regrade(ctx context.Context, found *reports.Attempt, log string, want *reports.Attempt, inst *datasets.Instance) (*reports.Attempt, error) {
+	if !reports.GradingReached(found) {
+		a := *found
+		a.Regraded = true
+		return &a, nil
+	}
 	if want.LogParser != regrade.Parser(inst) {
 		return nil, nil
 	}

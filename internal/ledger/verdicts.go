@@ -115,6 +115,9 @@ func (l *Ledger) cached(ctx context.Context, want *reports.Attempt, inst *datase
 		return nil, nil
 	}
 	defer f.Close()
+	if _, err := l.makeWay(want); err != nil {
+		return nil, err
+	}
 	log := l.files(want).TestOutput
 	found, from, err := readVerdict(f, log, want)
 	if errors.Is(err, errPlace) {

@@ -25,7 +25,7 @@ func newMetrics(w *Watch) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "evalrun_attempts_total", Help: "Attempts that have ended, by outcome.", ConstLabels: label,
+			Name: "evalrun_attempts_total", Help: "Attempts that have ended, by outcome; resumed are those of an earlier call of the run.", ConstLabels: label,
 		}, []string{"outcome", "reused"}),
 		troubles: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "evalrun_trouble_total", Help: "Failures of the engine or the host, by cause; each was tried again.", ConstLabels: label,
@@ -71,7 +71,10 @@ func (m *metrics) trouble(c cause.Cause) { m.troubles.WithLabelValues(c.String()
 
 func (m *metrics) finished(a *reports.Attempt) {
 	reused := "no"
-	if a.Reused {
+	switch {
+	case a.Resumed:
+		reused = "resumed"
+	case a.Reused:
 		reused = "yes"
 	}
 	m.attempts.WithLabelValues(string(a.Outcome), reused).Inc()

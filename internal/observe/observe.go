@@ -38,6 +38,7 @@ type Watch struct {
 	outcomes map[grading.Outcome]int
 	done     int
 	reused   int
+	resumed  int
 	troubles map[cause.Cause]int
 	latest   string // trouble
 }
@@ -98,6 +99,8 @@ func (w *Watch) Event(ev runner.Event) {
 		w.troubles[c]++
 		w.latest = ev.Job.Instance.ID + ": " + ev.Err.Error()
 		w.mu.Unlock()
+	case runner.Stays:
+		log.Warn("no image, and the result of an earlier call stays", "cause", cause.Of(ev.Err).String(), "error", ev.Err)
 	case runner.Finished:
 		w.finished(log, ev)
 	}
@@ -108,7 +111,10 @@ func (w *Watch) finished(log *slog.Logger, ev runner.Event) {
 	w.mu.Lock()
 	w.outcomes[a.Outcome]++
 	w.done++
-	if a.Reused {
+	switch {
+	case a.Resumed:
+		w.resumed++
+	case a.Reused:
 		w.reused++
 	}
 	w.mu.Unlock()
@@ -118,7 +124,7 @@ func (w *Watch) finished(log *slog.Logger, ev runner.Event) {
 	for _, p := range a.Phases {
 		phases = append(phases, slog.Float64(p.Name, p.Seconds))
 	}
-	log.Info("finished", "outcome", string(a.Outcome), "reason", a.Reason, "reused", a.Reused, "seconds", a.Seconds, "image_seconds", a.ImageSeconds,
+	log.Info("finished", "outcome", string(a.Outcome), "reason", a.Reason, "reused", a.Reused, "resumed", a.Resumed, "seconds", a.Seconds, "image_seconds", a.ImageSeconds,
 		"start_seconds", a.StartSeconds, "waited_seconds", a.WaitedSeconds, slog.Group("phases", phases...),
 		"peak_memory_bytes", a.Usage.PeakMemoryBytes, "cpu_seconds", a.Usage.CPUSeconds)
 }
@@ -142,7 +148,8 @@ type Status struct {
 	RunID     string         `json:"run_id"`
 	Jobs      int            `json:"jobs"`
 	Done      int            `json:"done"`
-	Reused    int            `json:"reused"`
+	Reused    int            `json:"reused"`  // results of other attempts
+	Resumed   int            `json:"resumed"` // those of earlier calls of the run
 	Outcomes  map[string]int `json:"outcomes"`
 	Troubles  map[string]int `json:"troubles"`
 	Latest    string         `json:"latest_trouble,omitempty"`
@@ -167,7 +174,7 @@ func (w *Watch) Status() Status {
 	defer w.mu.Unlock()
 	now := time.Now()
 	s := Status{
-		RunID: w.o.RunID, Jobs: w.o.Jobs, Done: w.done, Reused: w.reused, Outcomes: map[string]int{}, Troubles: map[string]int{},
+		RunID: w.o.RunID, Jobs: w.o.Jobs, Done: w.done, Reused: w.reused, Resumed: w.resumed, Outcomes: map[string]int{}, Troubles: map[string]int{},
 		Latest: w.latest, Workers: []Worker{}, Elapsed: now.Sub(w.start).Seconds(), Generated: now.UTC(),
 	}
 	if ok {
@@ -187,4 +194,4 @@ func (w *Watch) Status() Status {
 }
 
 // ran reports whether a record is of this call and of commands that ran.
-func ran(a *reports.Attempt) bool { return !a.Reused && len(a.Phases) > 0 }
+func ran(a *reports.Attempt) bool { return !a.Reused && !a.Resumed && len(a.Phases) > 0 }

@@ -46,6 +46,11 @@ func events() []runner.Event {
 			Usage:  reports.UsageRecord{PeakMemoryBytes: 1 << 28, CPUSeconds: 8},
 		}},
 		{Kind: runner.Finished, Job: job, At: start, Attempt: &reports.Attempt{InstanceID: "a__b-2", Outcome: grading.Unresolved, Reused: true}},
+		{Kind: runner.Stays, Job: job, At: start, Err: errors.New("no such image")},
+		{Kind: runner.Finished, Job: job, At: start.Add(24 * time.Hour), Attempt: &reports.Attempt{ // of an earlier call
+			InstanceID: "a__b-3", Outcome: grading.Resolved, Resumed: true, Start: start, Seconds: 100,
+			Phases: []reports.PhaseRecord{{Name: "apply", Seconds: 1}, {Name: "test", Seconds: 90}}, Usage: reports.UsageRecord{PeakMemoryBytes: 1 << 28, CPUSeconds: 80},
+		}},
 	}
 }
 
@@ -61,6 +66,7 @@ func TestLog(t *testing.T) {
 	for dec := json.NewDecoder(&out); ; {
 		var line struct {
 			Level, Msg, Instance, Outcome, Cause string
+			Resumed                              bool
 			Phases                               map[string]float64
 		}
 		if err := dec.Decode(&line); errors.Is(err, io.EOF) {
@@ -69,12 +75,13 @@ func TestLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		messages = append(messages, strings.Join(strings.Fields(line.Level+" "+line.Msg+" "+line.Instance+" "+line.Outcome+" "+line.Cause), " "))
-		if line.Outcome == "resolved" && line.Phases["test"] != 9 {
+		if line.Outcome == "resolved" && !line.Resumed && line.Phases["test"] != 9 {
 			t.Errorf("the phases are %v", line.Phases)
 		}
 	}
 	want := []string{
-		"INFO run begins", "WARN trouble a__b-1 no room is left on the disk", "INFO finished a__b-1 resolved", "INFO finished a__b-1 unresolved", "INFO run ended",
+		"INFO run begins", "WARN trouble a__b-1 no room is left on the disk", "INFO finished a__b-1 resolved", "INFO finished a__b-1 unresolved",
+		"WARN no image, and the result of an earlier call stays a__b-1 the engine fails", "INFO finished a__b-1 resolved", "INFO run ended",
 	}
 	if diff := cmp.Diff(want, messages); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -111,7 +118,7 @@ func TestServer(t *testing.T) {
 		t.Errorf("a port alone is served at %s", url)
 	}
 	status, page := get(t, url)
-	for _, want := range []string{"2 of 5 done, 1 of them taken over", "1m0s to 2m0s left", "&lt;script&gt;", "no room is left on the disk", "Run r&lt;1&gt;"} {
+	for _, want := range []string{"3 of 5 done, 1 of them by an earlier call, 1 of them taken over", "1m0s to 2m0s left", "&lt;script&gt;", "no room is left on the disk", "Run r&lt;1&gt;"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("status %d, the page lacks %q:\n%s", status, want, page)
 		}
@@ -123,12 +130,13 @@ func TestServer(t *testing.T) {
 	if _, text := get(t, url+"status.json"); json.Unmarshal([]byte(text), &s) != nil {
 		t.Errorf("not JSON: %s", text)
 	}
-	if s.Done != 2 || s.Jobs != 5 || len(s.Workers) != 1 || s.Workers[0].Worker != 3 || s.Outcomes["resolved"] != 1 || *s.LeftHigh != 120 {
+	if s.Done != 3 || s.Reused != 1 || s.Resumed != 1 || s.Jobs != 5 || len(s.Workers) != 1 || s.Workers[0].Worker != 3 || s.Outcomes["resolved"] != 2 || *s.LeftHigh != 120 {
 		t.Errorf("%+v", s)
 	}
 	_, metrics := get(t, url+"metrics")
 	for _, want := range []string{
 		`evalrun_attempts_total{outcome="resolved",reused="no",run="r<1>"} 1`, `evalrun_attempts_total{outcome="unresolved",reused="yes",run="r<1>"} 1`,
+		`evalrun_attempts_total{outcome="resolved",reused="resumed",run="r<1>"} 1`, `evalrun_attempt_seconds_count{run="r<1>"} 1`,
 		`evalrun_trouble_total{cause="no room is left on the disk",run="r<1>"} 1`, `evalrun_stage_seconds_sum{run="r<1>",stage="test"} 9`,
 		`evalrun_jobs{run="r<1>"} 5`, `evalrun_workers_busy{run="r<1>"} 1`, `evalrun_left_high_seconds{run="r<1>"} 120`, `evalrun_cpu_seconds_total{run="r<1>"} 8`,
 	} {

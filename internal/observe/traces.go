@@ -106,7 +106,7 @@ func (t *traces) image(ev runner.Event) {
 
 func (t *traces) attempt(ev runner.Event) {
 	a := ev.Attempt
-	if t == nil || a.Reused {
+	if t == nil || a.Reused || a.Resumed {
 		return
 	}
 	ctx, span := t.tracer.Start(t.run, "attempt", trace.WithTimestamp(a.Start), trace.WithAttributes(

@@ -117,8 +117,7 @@ func (p *Provider) image(ctx context.Context, inst *datasets.Instance) (runner.I
 	return built, nil
 }
 
-// There is the image of an instance if it need not be built or pulled, as far as it
-// matters to what is run in it. Of one that would be scrubbed it is not known.
+// There implements runner.Images. Of an image that would be scrubbed nothing is known.
 func (p *Provider) There(ctx context.Context, inst *datasets.Instance) (img runner.Image, ok bool, err error) {
 	if p.Scrub {
 		return img, false, nil
@@ -132,16 +131,20 @@ func (p *Provider) There(ctx context.Context, inst *datasets.Instance) (img runn
 		img.Digest, ok, err = p.Store.Image(ctx, img.Ref)
 		return img, ok, err
 	}
-	if img.Digest, ok, err = p.Store.Image(ctx, img.Ref); err != nil || !ok {
+	from, locked := img.Ref, ""
+	if entry, has := p.Lock.Lookup("pull " + img.Ref); has && entry.Digest != "" {
+		locked, img.Pinned = entry.Digest, byDigest(img.Ref, entry.Digest)
+	}
+	img.Digest, ok, err = p.Store.Image(ctx, from)
+	if err == nil && locked != "" && (!ok || img.Digest != locked) {
+		from = img.Pinned
+		img.Digest, ok, err = p.Store.Image(ctx, from)
+	}
+	if err != nil || !ok {
 		return img, false, err
 	}
-	if locked, has := p.Lock.Lookup("pull " + img.Ref); has && locked.Digest != "" && locked.Digest != img.Digest {
-		img.Ref = byDigest(img.Ref, locked.Digest)
-		if img.Digest, ok, err = p.Store.Image(ctx, img.Ref); err != nil || !ok {
-			return img, false, err
-		}
-	}
-	env, err := p.Store.ImageEnv(ctx, img.Ref)
+	img.Ref = from
+	env, err := p.Store.ImageEnv(ctx, from)
 	img.AddEnv = missingEnv(env)
 	return img, true, err
 }

@@ -285,3 +285,36 @@ func TestBuild(t *testing.T) {
 		t.Errorf("pulls: %v", s.pulls)
 	}
 }
+
+// What an image is called is known before it is there: by its tag, and by the digest that
+// is locked.
+func TestThere(t *testing.T) {
+	const tag, digest = "registry.example/own:1", "registry.example/own@sha256:repo-one"
+	inst := &datasets.Instance{ID: "i", Image: tag}
+	s := &store{registry: map[string]string{tag: "one", digest: "one"}}
+	p := provider(t, s, filepath.Join(t.TempDir(), "images.lock"), false)
+	look := func(what, ref, pinned, id string) {
+		t.Helper()
+		img, ok, err := p.There(t.Context(), inst)
+		if err != nil || ok != (id != "") || img.Ref != ref || img.Pinned != pinned || img.Digest != id {
+			t.Errorf("%s: %+v, %v, %v", what, img, ok, err)
+		}
+	}
+	look("before it was pulled", tag, "", "")
+	if _, err := p.Image(t.Context(), inst); err != nil {
+		t.Fatal(err)
+	}
+	s.local[digest] = "one" // as an engine knows it by both
+	look("pulled", digest, digest, "one")
+	delete(s.local, tag)
+	look("its tag is gone", digest, digest, "one")
+	s.local[tag] = "two"
+	look("its tag has moved", digest, digest, "one")
+	clear(s.local)
+	look("gone", tag, digest, "")
+	if len(s.pulls) != 1 {
+		t.Errorf("pulls: %v", s.pulls)
+	}
+	p.Scrub = true
+	look("to be scrubbed", "", "", "")
+}

@@ -21,7 +21,7 @@ import (
 // attempt makes one attempt and writes its record. A nil record means the run
 // was interrupted; an error ends the run.
 func (r *Runner) attempt(ctx context.Context, rd ready) (*reports.Attempt, error) {
-	if found, err := r.recall(ctx, rd); err != nil || found != nil {
+	if found, err := r.known(ctx, &rd); err != nil || found != nil || ctx.Err() != nil {
 		return found, err
 	}
 	a := r.record(rd.job)
@@ -75,7 +75,8 @@ func (r *Runner) writeTexts(job Job, patch *string, files reports.InstanceFiles)
 // writeInputs puts down what is about to be run.
 func (r *Runner) writeInputs(job Job, patch *string, files reports.InstanceFiles) error {
 	// What an earlier attempt left must not be taken for this one's.
-	for _, old := range []string{files.Patch, files.TestOutput, files.Report, files.Attempt} {
+	// Its record goes first: there is none whose log is gone.
+	for _, old := range []string{files.Attempt, files.Report, files.TestOutput, files.Patch} {
 		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("instance %s: remove the record of an earlier attempt: %w", job.Instance.ID, err)
 		}
@@ -86,6 +87,12 @@ func (r *Runner) writeInputs(job Job, patch *string, files reports.InstanceFiles
 func (r *Runner) save(a *reports.Attempt, files reports.InstanceFiles) error {
 	if err := cache.WriteFile(files.Log, []byte(instanceLog(a)), 0o644); err != nil {
 		return fmt.Errorf("instance %s: write run_instance.log: %w", a.InstanceID, err)
+	}
+	a.LogBytes = 0
+	if info, err := os.Stat(files.TestOutput); err == nil {
+		a.LogBytes = info.Size()
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("instance %s: the log of its tests: %w", a.InstanceID, err)
 	}
 	if err := reports.WriteAttempt(r.o.Layout.Attempt(a.Attempt), a); err != nil {
 		return err

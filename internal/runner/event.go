@@ -15,6 +15,7 @@ const (
 	Started    EventKind = "sandbox started" // likewise
 	Entered    EventKind = "at work"         // a worker and room were waited for
 	Trouble    EventKind = "trouble"         // of the engine or the host
+	Stays      EventKind = "result stays"    // of an earlier call, since the image cannot be had
 	Finished   EventKind = "finished"
 )
 

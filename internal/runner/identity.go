@@ -18,6 +18,11 @@ type Ledger interface {
 	// that is finished are written. Their errors end the run.
 	Started(a *reports.Attempt) error
 	Finished(a *reports.Attempt) error
+	// Earlier gives the record that an earlier call has left of an attempt, or nil.
+	Earlier(id reports.AttemptID) (*reports.Attempt, error)
+	// Holds reports whether there is a result of the patch that making the attempt would
+	// take away, also one that this call must not take.
+	Holds(id reports.AttemptID) bool
 }
 
 // noLedger knows nothing.
@@ -28,12 +33,17 @@ func (noLedger) Result(context.Context, *reports.Attempt, *datasets.Instance) (*
 }
 func (noLedger) Started(*reports.Attempt) error  { return nil }
 func (noLedger) Finished(*reports.Attempt) error { return nil }
+func (noLedger) Earlier(reports.AttemptID) (*reports.Attempt, error) {
+	return nil, nil
+}
+func (noLedger) Holds(reports.AttemptID) bool { return false }
 
 // gradingRevision is raised when the same log could get another verdict.
-const gradingRevision = 3
+const gradingRevision = 4
 
-// trialRevision is raised when the same attempt could leave another log.
-const trialRevision = 1
+// trialRevision is raised when the same attempt could leave another log, or get another
+// second opinion.
+const trialRevision = 2
 
 // RunKey is the run_key an attempt from an image has; "" where nothing is run.
 func (r *Runner) RunKey(job Job, image Image) string {
@@ -54,7 +64,7 @@ func (r *Runner) runKey(rd ready) string {
 		String("image", rd.image.Digest).Strings("env", rd.image.AddEnv).
 		Int("memory", l.Sandbox.MemoryBytes).Int("pids", l.Sandbox.Pids).Int("cpus", int64(l.Sandbox.CPUs*1000)).Int("disk", l.Sandbox.DiskBytes).
 		Int("timeout", int64(l.Timeout)).Int("silence", int64(l.Silence)).Int("output", l.OutputBytes).
-		Bool("read-only", l.ReadOnly).String("user", l.User).Sum()
+		Bool("read-only", l.ReadOnly).String("user", l.User).Strings("unenforced", r.o.Unenforced).Sum()
 }
 
 // key names everything that determines a verdict.
@@ -72,24 +82,6 @@ func evaluationOf(e datasets.Evaluation) []string {
 	return append([]string{"phases", e.Prelude, e.Setup, e.Build, e.Test, e.TestPatch}, e.ResetFiles...)
 }
 
-// Current reports whether a record is of the job as it would be made now. image is the
-// one that it would be made from; nil is one that is not known to be there, and then the
-// record's own is taken for it, whose added variables are the last of its environment.
-func (r *Runner) Current(job Job, a *reports.Attempt, image *Image) bool {
-	if job.Prediction.Empty() {
-		return a.Key == r.key(ready{job: job})
-	}
-	if image != nil {
-		return a.Key == r.key(ready{job: job, image: *image})
-	}
-	for n := len(a.Env); n >= 0; n-- {
-		if a.Key == r.key(ready{job: job, image: Image{Digest: a.ImageDigest, AddEnv: a.Env[n:]}}) {
-			return true
-		}
-	}
-	return false
-}
-
 // recall asks the ledger for a result the attempt need not be made for.
 func (r *Runner) recall(ctx context.Context, rd ready) (*reports.Attempt, error) {
 	want := r.record(rd.job)
@@ -101,7 +93,7 @@ func (r *Runner) recall(ctx context.Context, rd ready) (*reports.Attempt, error)
 	if err != nil || found == nil || found.Resumed {
 		return found, err
 	}
-	// Of another attempt: the files are made for this one.
+	// Of another attempt, or under other rules: the files are made for this one.
 	text, err := rd.job.Prediction.Text()
 	if err != nil {
 		return nil, nil // told when the attempt is made
@@ -110,54 +102,11 @@ func (r *Runner) recall(ctx context.Context, rd ready) (*reports.Attempt, error)
 	if err := r.writeTexts(rd.job, text, files); err != nil {
 		return nil, err
 	}
-	return found, r.save(found, files)
+	err = r.save(found, files)
+	found.Resumed = found.ReusedFrom == nil // nothing was run for it
+	return found, err
 }
 
 func (r *Runner) files(a *reports.Attempt) reports.InstanceFiles {
 	return r.o.Layout.Attempt(a.Attempt).Instance(a.RunID, a.Model, a.InstanceID)
-}
-
-// sameWork finds for each job of a group the first one at the same patch: jobs that
-// follow one are not made unless its result cannot be taken.
-func sameWork(jobs Jobs, g *group) (followers map[int][]int, follows []bool, err error) {
-	type work struct {
-		patch      string
-		repetition int
-	}
-	first := map[work]int{}
-	followers, follows = map[int][]int{}, make([]bool, g.n)
-	for i := g.first; i < g.first+g.n; i++ {
-		if jobs.Empty(i) {
-			continue
-		}
-		j, err := jobs.Job(i)
-		if err != nil {
-			return nil, nil, err
-		}
-		w := work{j.Prediction.SHA256(), j.Repetition}
-		leader, ok := first[w]
-		if !ok {
-			first[w] = i
-			continue
-		}
-		followers[leader], follows[i-g.first] = append(followers[leader], i), true
-	}
-	return followers, follows, nil
-}
-
-// follow makes the attempts that have waited for another one at the same.
-func (r *Runner) follow(ctx context.Context, jobs Jobs, leader ready, keep func(int, *reports.Attempt)) error {
-	for _, i := range leader.followers {
-		if ctx.Err() != nil {
-			return nil
-		}
-		j, err := jobs.Job(i)
-		if err != nil {
-			return err
-		}
-		if err := r.make(ctx, ready{index: i, batch: leader.batch, job: j, image: leader.image, err: leader.err}, keep); err != nil {
-			return err
-		}
-	}
-	return nil
 }

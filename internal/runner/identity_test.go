@@ -22,24 +22,29 @@ func TestCurrent(t *testing.T) {
 	}
 	other, bare := image, image
 	other.Digest, bare.AddEnv = "sha256:y", nil
+	pinned := runner.Image{Ref: "x:tag", Pinned: "x"}
 	strict := k.options
 	strict.Rules = grading.Strict
 	for _, c := range []struct {
 		name    string
 		options runner.Options
-		image   *runner.Image
+		image   runner.Image
+		there   bool
 		want    [2]bool
 	}{
-		{"the same", k.options, &image, [2]bool{true, true}},
-		{"no image", k.options, nil, [2]bool{true, true}},
-		{"another image", k.options, &other, [2]bool{false, true}},
-		{"another environment", k.options, &bare, [2]bool{false, true}},
-		{"other rules", strict, &image, [2]bool{}},
-		{"other rules, no image", strict, nil, [2]bool{}},
+		{"the same", k.options, image, true, [2]bool{true, true}},
+		{"nothing known", k.options, runner.Image{}, false, [2]bool{true, true}},
+		{"not there", k.options, runner.Image{Ref: "x"}, false, [2]bool{true, true}},
+		{"not there, by digest", k.options, pinned, false, [2]bool{true, true}},
+		{"not there, under another name", k.options, runner.Image{Ref: "y"}, false, [2]bool{false, true}},
+		{"another image", k.options, other, true, [2]bool{false, true}},
+		{"another environment", k.options, bare, true, [2]bool{false, true}},
+		{"other rules", strict, image, true, [2]bool{}},
+		{"other rules, not there", strict, runner.Image{Ref: "x"}, false, [2]bool{}},
 	} {
 		r := runner.New(c.options)
 		for i := range jobs {
-			if got := r.Current(jobs[i], &made[i], c.image); got != c.want[i] {
+			if got := r.Current(jobs[i], &made[i], c.image, c.there); got != c.want[i] {
 				t.Errorf("%s: %s is current: %v, want %v", c.name, jobs[i].Instance.ID, got, c.want[i])
 			}
 		}

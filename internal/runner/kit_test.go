@@ -241,6 +241,14 @@ func (k *kit) stored(t *testing.T) map[string]reports.Attempt {
 
 type fakeImages struct {
 	image func(ctx context.Context, inst *datasets.Instance) (runner.Image, error)
+	there func(inst *datasets.Instance) (runner.Image, bool, error) // nil knows of none
+}
+
+func (f *fakeImages) There(_ context.Context, inst *datasets.Instance) (runner.Image, bool, error) {
+	if f.there != nil {
+		return f.there(inst)
+	}
+	return runner.Image{}, false, nil
 }
 
 func (f *fakeImages) Image(ctx context.Context, inst *datasets.Instance) (runner.Image, error) {

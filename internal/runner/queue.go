@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/evalrun/evalrun/datasets"
 	"github.com/evalrun/evalrun/grading"
 	"github.com/evalrun/evalrun/internal/schedule"
 	"github.com/evalrun/evalrun/reports"
@@ -146,7 +147,7 @@ func (r *Runner) prepareAll(ctx context.Context, g *errgroup.Group, jobs Jobs, g
 func (r *Runner) apart(jobs Jobs, groups []group) (pulled, built []*group) {
 	for i := range groups {
 		of := &groups[i]
-		if r.o.Pulled != nil && r.o.Pulled(jobs.Instance(of.first)) {
+		if r.pulled(jobs.Instance(of.first)) {
 			pulled = append(pulled, of)
 		} else {
 			built = append(built, of)
@@ -155,12 +156,17 @@ func (r *Runner) apart(jobs Jobs, groups []group) (pulled, built []*group) {
 	return pulled, built
 }
 
+// pulled reports whether the image of an instance is pulled, if it is not there.
+func (r *Runner) pulled(inst *datasets.Instance) bool { return r.o.Pulled != nil && r.o.Pulled(inst) }
+
 // prepareGroup gets the images of a group's jobs that need one and passes them on;
 // false means that the run has ended. fetched is called as soon as what the image
-// shares with others is there.
-func (r *Runner) prepareGroup(ctx context.Context, jobs Jobs, g *group, to *schedule.Queue[ready], fetched func()) (more bool, err error) {
-	once := sync.OnceFunc(fetched)
-	defer once()
+// shares with others is there, or the first job has turned out to need none.
+func (r *Runner) prepareGroup(ctx context.Context, jobs Jobs, g *group, to *schedule.Queue[ready], fetched func(bool)) (more bool, err error) {
+	var once sync.Once
+	shared := func(there bool) { once.Do(func() { fetched(there) }) }
+	defer shared(false)
+	there := sync.OnceValue(func() glimpse { return r.glimpse(ctx, jobs.Instance(g.first)) })
 	followers, follows := map[int][]int{}, make([]bool, g.n)
 	if !r.o.Apart {
 		if followers, follows, err = sameWork(jobs, g); err != nil {
@@ -171,18 +177,18 @@ func (r *Runner) prepareGroup(ctx context.Context, jobs Jobs, g *group, to *sche
 		if follows[i-g.first] {
 			continue // until the one it follows is done
 		}
-		rd := ready{index: i, batch: g.batch(jobs.Empty(i)), followers: followers[i]}
+		rd := ready{index: i, batch: g.batch(jobs.Empty(i)), followers: followers[i], there: there}
 		if rd.job, err = jobs.Job(i); err != nil {
 			return false, err
 		}
 		if !jobs.Empty(i) {
-			began := time.Now()
-			rd.image, rd.err = r.image(ctx, rd.job)
-			rd.imageTook = time.Since(began)
-			if ctx.Err() == nil { // an interrupt says nothing of the image
-				r.emit(Event{Kind: ImageReady, Job: rd.job, Image: rd.image, Took: rd.imageTook, Err: rd.err})
+			if err := r.stand(ctx, &rd); err != nil {
+				return false, err
 			}
-			once()
+			if !rd.standIn {
+				r.fetch(ctx, &rd)
+			}
+			shared(!rd.standIn)
 		}
 		if !to.Put(ctx, g.priority, rd) {
 			return false, nil
@@ -234,7 +240,7 @@ func (t *trial) leave() {
 // learn takes down what an attempt took, where it ran; nil is one that was
 // interrupted.
 func (r *Runner) learn(rd ready, a *reports.Attempt) {
-	ran := a != nil && !a.Reused && a.Outcome.Evaluated() && len(a.Phases) > 1
+	ran := a != nil && !a.Reused && !a.Resumed && a.Outcome.Evaluated() && len(a.Phases) > 1
 	r.forecast.Load().End(rd.index, rd.batch, time.Now(), ran)
 	if ran && r.o.History != nil && !r.cutShort(a) {
 		r.o.History.Observe(schedule.Observation{

@@ -19,6 +19,7 @@ import (
 	"github.com/evalrun/evalrun/internal/runner"
 	"github.com/evalrun/evalrun/internal/sandbox"
 	"github.com/evalrun/evalrun/internal/sandbox/sandboxtest"
+	"github.com/evalrun/evalrun/internal/schedule"
 	"github.com/evalrun/evalrun/reports"
 )
 
@@ -251,6 +252,22 @@ func (l *ledger) Result(_ context.Context, want *reports.Attempt, _ *datasets.In
 	return nil, nil
 }
 
+func (l *ledger) Earlier(id reports.AttemptID) (*reports.Attempt, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range slices.Backward(l.finished) {
+		if a.ID() == id {
+			return &a, nil
+		}
+	}
+	return nil, nil
+}
+
+func (l *ledger) Holds(id reports.AttemptID) bool {
+	a, _ := l.Earlier(id)
+	return a != nil && a.Outcome.Evaluated()
+}
+
 func (l *ledger) Started(a *reports.Attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,103 +280,6 @@ func (l *ledger) Finished(a *reports.Attempt) error {
 	defer l.mu.Unlock()
 	l.finished = append(l.finished, *a)
 	return nil
-}
-
-// Those that may be made from another job's image are told of before that one is done
-// with it.
-func TestFollowersAreToldOf(t *testing.T) {
-	k := newKit(t)
-	k.options.Ledger = &ledger{}
-	k.phases["test.sh"] = hangs("") // so that they are made, too
-	var mu sync.Mutex
-	var told []string
-	k.options.Events = func(ev runner.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		switch ev.Kind {
-		case runner.Follows, runner.Started, runner.Finished:
-			told = append(told, string(ev.Kind)+" "+ev.Job.Prediction.Model)
-		}
-	}
-	var jobs []runner.Job
-	for _, model := range []string{"a", "b"} {
-		jobs = append(jobs, job("name", func(j *runner.Job) { j.Prediction.Model = model }))
-	}
-	if _, _, err := k.run(t, nil, jobs...); err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{"follows b", "sandbox started a", "finished a", "sandbox started b", "finished b"}; !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
-	}
-}
-
-// One patch for one instance is run once, whoever else gave it; what is no result
-// of the patch alone is nobody else's.
-func TestSamePatch(t *testing.T) {
-	another := func(model string, edits ...func(*runner.Job)) runner.Job {
-		return job("name", append(edits, func(j *runner.Job) { j.Prediction.Model = model })...)
-	}
-	other := withPatch(strings.ReplaceAll(goodPatch, "new", "newer"))
-	repeat := func(n int) func(*runner.Job) {
-		return func(j *runner.Job) { j.Attempt, j.Repetition = n+1, n }
-	}
-	tests := []struct {
-		name  string
-		jobs  []runner.Job
-		edit  func(*kit)
-		runs  int
-		taken int
-	}{
-		{"three models", []runner.Job{another("a"), another("b"), another("c")}, nil, 1, 2},
-		{"two patches", []runner.Job{another("a"), another("b", other), another("c"), another("d", other)}, nil, 2, 2},
-		{"repeated on purpose", []runner.Job{another("a"), another("a", repeat(1)), another("a", repeat(2))}, nil, 3, 0},
-		{"no patch", []runner.Job{another("a", withPatch("")), another("b", withPatch(""))}, nil, 0, 0},
-		{"apart", []runner.Job{another("a"), another("b")}, func(k *kit) { k.options.Apart = true }, 2, 0},
-		{"timed out", []runner.Job{another("a"), another("b"), another("c")}, func(k *kit) { k.phases["test.sh"] = hangs("") }, 3, 0},
-		{"the engine fails", []runner.Job{another("a"), another("b")}, func(k *kit) {
-			k.fake.OnStart = func(context.Context, sandbox.Spec) error { return sandboxtest.Trouble("EOF") }
-			k.options.MaxEngineFailures = 100
-		}, 6, 0}, // each is tried three times
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			k := newKit(t)
-			known := &ledger{}
-			k.options.Ledger, k.options.Workers = known, 1
-			if tt.edit != nil {
-				tt.edit(k)
-			}
-			if k.options.Apart {
-				known = &ledger{}
-				k.options.Ledger = nil
-			}
-			attempts, _, err := k.run(t, nil, tt.jobs...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			taken := 0
-			for i, a := range attempts {
-				if a.Outcome != attempts[0].Outcome || a.Outcome == grading.NotRun {
-					t.Errorf("record %d is %s %s", i, a.Outcome, a.Reason)
-				}
-				if a.ReusedFrom != nil {
-					taken++
-					files := k.options.Layout.Attempt(a.Attempt).Instance(a.RunID, a.Model, a.InstanceID)
-					for _, path := range []string{files.Patch, files.EvalScript, files.Report, files.Attempt, files.Log} {
-						if _, err := os.Stat(path); err != nil {
-							t.Error(err)
-						}
-					}
-				}
-			}
-			if n := k.fake.Started(); n != tt.runs || taken != tt.taken {
-				t.Errorf("%d sandboxes and %d results taken, want %d and %d", n, taken, tt.runs, tt.taken)
-			}
-			if len(k.seen.done) != len(tt.jobs) {
-				t.Errorf("%d were told as done, want all", len(k.seen.done))
-			}
-		})
-	}
 }
 
 // Results of an earlier call are taken as long as they still hold.
@@ -411,7 +331,7 @@ func TestResume(t *testing.T) {
 			for _, a := range before {
 				known.Finished(&a)
 			}
-			k.options.Ledger = known
+			k.options.Ledger, k.options.History = known, schedule.NewHistory()
 			again := []runner.Job{job("resolved"), job("unresolved"), job("broken"), job("empty", withPatch(""))}
 			tt.edit(k, again)
 			attempts, _, err := k.run(t, nil, again...)
@@ -420,6 +340,11 @@ func TestResume(t *testing.T) {
 			}
 			if n := k.fake.Started(); n != tt.runs {
 				t.Errorf("%d were run again, want %d", n, tt.runs)
+			}
+			if tt.name == "the same" {
+				if e := k.options.History.Estimate("resolved", "owner/name"); e.Level == schedule.ByInstance {
+					t.Errorf("what was not run is remembered: %+v", e)
+				}
 			}
 			reused := 0
 			for i, a := range attempts {

@@ -33,11 +33,16 @@ type Image struct {
 	History    string   // what is known of commits after base_commit
 	AddEnv     []string // what of Env the image does not set by itself
 	Fetched    bool     // it was not on this machine before
+	Pinned     string   // the same as Ref by its digest, where that is known beforehand
 }
 
 // Images gives the image of an instance, building or pulling it if need be.
 type Images interface {
 	Image(ctx context.Context, inst *datasets.Instance) (Image, error)
+	// There is the image if it need not be built or pulled, as far as it matters to what
+	// is run in it. Of one that is not there, or of which the engine cannot say, Ref and
+	// Pinned are the names it would have; they are empty where that is not known either.
+	There(ctx context.Context, inst *datasets.Instance) (img Image, ok bool, err error)
 }
 
 // Observer is told what happens while it happens. Its methods must be safe for
@@ -138,6 +143,9 @@ type Runner struct {
 	breaker   *breaker
 	bin       *bin
 	workers   *workers
+	builds    *semaphore.Weighted // of images
+	pulls     *semaphore.Weighted // of images
+	lanes     *semaphore.Weighted // who makes an attempt
 	admission *schedule.Admission
 	forecast  atomic.Pointer[schedule.Forecast]
 }
@@ -153,6 +161,7 @@ func New(o Options) *Runner {
 	o.Workers, o.Builders, o.Pulls = max(1, o.Workers), max(1, o.Builders), max(1, o.Pulls)
 	return &Runner{
 		o: o, breaker: &breaker{limit: o.MaxEngineFailures}, grading: semaphore.NewWeighted(gradeMemory), bin: newBin(o.Workers), workers: newWorkers(o.Workers),
+		builds: semaphore.NewWeighted(int64(o.Builders)), pulls: semaphore.NewWeighted(int64(o.Pulls)), lanes: semaphore.NewWeighted(int64(lanes * o.Workers)),
 		admission: schedule.NewAdmission(o.Capacity),
 	}
 }
@@ -164,6 +173,11 @@ type ready struct {
 	job   Job
 	image Image
 	err   error
+	// there is what is known of the image without asking for it.
+	there func() glimpse
+	// standIn says that image is what the attempt would be made from, and was not asked
+	// for: an earlier result holds with it.
+	standIn bool
 
 	followers []int     // jobs that can take its result
 	text      *string   // of the patch
@@ -195,7 +209,8 @@ func (r *Runner) Run(ctx context.Context, jobs []Job) ([]reports.Attempt, error)
 }
 
 // Make makes the attempts and keeps nothing of them: keep is given the record of each
-// that has come to an end, with the place of its job, from any goroutine. The error is
+// that has come to an end, with the place of its job, from any goroutine. One with outcome
+// not_run is in no ledger: its image cannot be had, and an earlier result stays. The error is
 // context.Cause when the run was interrupted, ErrDeadline when its time was over,
 // ErrEngineGone when it gave up, or a failure to read jobs or to write results. When Make
 // returns, nothing it started is left running.
@@ -212,7 +227,7 @@ func (r *Runner) Make(parent context.Context, jobs Jobs, keep func(job int, a *r
 	g, ctx := errgroup.WithContext(parent)
 	prepared := r.prepareAll(ctx, g, jobs, groups)
 	for range lanes * r.o.Workers {
-		g.Go(func() error { return r.work(ctx, jobs, prepared, keep) })
+		g.Go(func() error { return r.work(ctx, g, jobs, prepared, keep) })
 	}
 	err = g.Wait()
 	r.bin.wait()
@@ -234,31 +249,44 @@ func (r *Runner) NotRun(job Job, err error) reports.Attempt {
 }
 
 // work makes attempts, one after another.
-func (r *Runner) work(ctx context.Context, jobs Jobs, prepared *schedule.Queue[ready], keep func(int, *reports.Attempt)) error {
+func (r *Runner) work(ctx context.Context, g *errgroup.Group, jobs Jobs, prepared *schedule.Queue[ready], keep func(int, *reports.Attempt)) error {
 	for ctx.Err() == nil {
 		rd, ok := prepared.Take(ctx)
 		if !ok {
 			return nil
 		}
-		for _, i := range rd.followers {
-			f, err := jobs.Job(i)
-			if err != nil {
-				return err
-			}
-			r.emit(Event{Kind: Follows, Job: f}) // before the image it will need could be done with
-		}
-		if err := r.make(ctx, rd, keep); err != nil {
-			return err
-		}
-		if err := r.follow(ctx, jobs, rd, keep); err != nil {
+		if err := r.lead(ctx, g, jobs, rd, keep); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// lead makes an attempt, and then those that have waited for it.
+func (r *Runner) lead(ctx context.Context, g *errgroup.Group, jobs Jobs, rd ready, keep func(int, *reports.Attempt)) error {
+	if err := r.lanes.Acquire(ctx, 1); err != nil {
+		return nil // the run has ended
+	}
+	defer r.lanes.Release(1)
+	for _, i := range rd.followers {
+		if rd.standIn {
+			break // there is no image that they could need
+		}
+		f, err := jobs.Job(i)
+		if err != nil {
+			return err
+		}
+		r.emit(Event{Kind: Follows, Job: f}) // before the image it will need could be done with
+	}
+	a, err := r.make(ctx, rd, keep)
+	if err != nil {
+		return err
+	}
+	return r.follow(ctx, g, jobs, rd, a, keep)
+}
+
 // make makes one attempt and passes its record on.
-func (r *Runner) make(ctx context.Context, rd ready, keep func(int, *reports.Attempt)) error {
+func (r *Runner) make(ctx context.Context, rd ready, keep func(int, *reports.Attempt)) (*reports.Attempt, error) {
 	began := time.Now()
 	a, err := r.attempt(ctx, rd)
 	r.learn(rd, a)
@@ -267,7 +295,7 @@ func (r *Runner) make(ctx context.Context, rd ready, keep func(int, *reports.Att
 		r.emit(Event{Kind: Finished, Job: rd.job, Attempt: a, Took: time.Since(began)})
 		keep(rd.index, a)
 	}
-	return err
+	return a, err
 }
 
 // record is the part of an attempt's record that is known beforehand.

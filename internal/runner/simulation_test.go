@@ -156,6 +156,10 @@ func (s *simulation) Image(ctx context.Context, inst *datasets.Instance) (runner
 	return runner.Image{Ref: inst.ID, Digest: "sha256:" + inst.ID}, sandboxtest.Sleep(ctx, pause)
 }
 
+func (s *simulation) There(context.Context, *datasets.Instance) (runner.Image, bool, error) {
+	return runner.Image{}, false, nil
+}
+
 func (s *simulation) Worker(int, string) {}
 
 func (s *simulation) Done(a *reports.Attempt) {

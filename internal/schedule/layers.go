@@ -25,16 +25,17 @@ func NewLayers(layers []string) *Layers {
 }
 
 // Next is the task to do now; it waits while all that are left have to. done must
-// be called when it is finished, however it ended. ok is false when none is left,
-// or ctx is done.
-func (l *Layers) Next(ctx context.Context) (task int, done func(), ok bool) {
+// be called when it is finished, however it ended; fetched is false for one that had no
+// need of its layer, and then the next of that layer goes alone. ok is false when none is
+// left, or ctx is done.
+func (l *Layers) Next(ctx context.Context) (task int, done func(fetched bool), ok bool) {
 	for ctx.Err() == nil {
 		l.mu.Lock()
 		task, found, left := l.pick()
 		changed := l.changed
 		l.mu.Unlock()
 		if found {
-			return task, func() { l.finished(task) }, true
+			return task, func(fetched bool) { l.finished(task, fetched) }, true
 		}
 		if !left {
 			return 0, nil, false
@@ -75,7 +76,7 @@ func (l *Layers) pick() (task int, found, left bool) {
 	return 0, false, false
 }
 
-func (l *Layers) finished(task int) {
+func (l *Layers) finished(task int, fetched bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	layer := l.tasks[task]
@@ -83,7 +84,15 @@ func (l *Layers) finished(task int) {
 	if !leads {
 		return
 	}
-	delete(l.waiting, layer)
+	switch {
+	case fetched:
+		delete(l.waiting, layer)
+	case len(waiting) == 0:
+		delete(l.waiting, layer)
+		delete(l.begun, layer)
+	default:
+		l.waiting[layer], waiting = waiting[1:], waiting[:1]
+	}
 	for _, i := range waiting {
 		heap.Push(&l.ready, i)
 	}

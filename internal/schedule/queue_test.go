@@ -75,7 +75,7 @@ func TestLayers(t *testing.T) {
 							first[layer] = "fetched"
 						}
 						mu.Unlock()
-						done()
+						done(true)
 					}
 				})
 			}
@@ -102,12 +102,52 @@ func TestLayersInterrupted(t *testing.T) {
 		if _, _, ok := l.Next(ctx); ok {
 			t.Error("the second went while the layer was being fetched")
 		}
-		done()
+		done(true)
 		if i, _, ok := l.Next(t.Context()); !ok || i != 1 {
 			t.Errorf("then came %d, %v", i, ok)
 		}
 		if _, _, ok := l.Next(t.Context()); ok {
 			t.Error("there was a third")
+		}
+	})
+}
+
+// While tasks turn out to need nothing of their layer, one of it goes at a time; once one
+// has fetched it, all do.
+func TestLayerNotNeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLayers([]string{"a", "a", "a", "a", "b", "a"})
+		next := func() (task int, done func(bool), ok bool) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			return l.Next(ctx)
+		}
+		for want := range 2 {
+			i, done, ok := next()
+			if !ok || i != want {
+				t.Fatalf("task %d, %v; want %d", i, ok, want)
+			}
+			if want == 0 {
+				if b, done, ok := next(); !ok || b != 4 {
+					t.Errorf("beside the first of a layer goes %d, %v", b, ok)
+				} else {
+					done(false)
+				}
+			}
+			if i, _, ok := next(); ok {
+				t.Errorf("task %d goes beside task %d, which leads", i, want)
+			}
+			done(false)
+		}
+		_, done, _ := next()
+		done(true)
+		for _, want := range []int{3, 5} {
+			if i, _, ok := next(); !ok || i != want {
+				t.Errorf("then came %d, %v; want %d", i, ok, want)
+			}
+		}
+		if _, _, ok := next(); ok {
+			t.Error("there was a seventh")
 		}
 	})
 }
@@ -430,7 +470,7 @@ func BenchmarkAttempt(b *testing.B) {
 				if !ok {
 					return
 				}
-				done()
+				done(true)
 				q.Put(b.Context(), tasks[order[i]].Seconds, order[i])
 			}
 		})
