@@ -127,8 +127,10 @@ func (s *smallStore) disk(string) (room.Disk, error) {
 func (s *smallStore) Image(_ context.Context, ref string) (string, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	digest := "sha256:" + strings.TrimPrefix(ref, "sha256:")
-	return digest, s.there[digest], nil
+	if digest := "sha256:" + strings.TrimPrefix(ref, "sha256:"); s.there[digest] {
+		return digest, true, nil
+	}
+	return "", false, nil
 }
 
 func (s *smallStore) Pull(_ context.Context, ref string) error {

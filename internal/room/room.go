@@ -264,7 +264,9 @@ func (k *Keeper) evict(ctx context.Context, forKey string) (bool, error) {
 			continue // things have changed since
 		}
 		if image == "" && k.o.Find != nil {
-			image, _ = k.o.Find(ctx, key)
+			if found, ok := k.o.Find(ctx, key); ok {
+				image = found
+			}
 		}
 		if image == "" {
 			finish(false)

@@ -325,6 +325,22 @@ func TestWhichDisk(t *testing.T) {
 	}
 }
 
+// An image that is not there is not removed, whatever it would be called: that it is
+// gone would pass for room that was made, and be tried for ever.
+func TestNotFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{free: 100, inodes: -1, images: map[string]int64{}}
+		k := keeper(t, m, Options{Floor: 400, Find: func(_ context.Context, key string) (string, bool) { return "image-of-" + key, false }}, "a", "b")
+		k.o.Remove = func(_ context.Context, image string) (bool, error) {
+			t.Errorf("%s was removed", image)
+			return false, nil
+		}
+		if err := k.Enter(t.Context(), "a"); !errors.Is(err, ErrNone) {
+			t.Error(err)
+		}
+	})
+}
+
 // Without a floor or a budget nothing is asked of the disk, whatever is left.
 func TestNoLimits(t *testing.T) {
 	m := &machine{inodes: 0, images: map[string]int64{}}
