@@ -25,7 +25,8 @@ func (r *Runner) attempt(ctx context.Context, rd ready) (*reports.Attempt, error
 		return found, err
 	}
 	a := r.record(rd.job)
-	a.Start = time.Now().UTC()
+	rd.began = time.Now()
+	a.Start = rd.began.UTC()
 	a.Image, a.ImageDigest, a.Env = rd.image.Ref, rd.image.Digest, rd.image.Env
 	a.Deviations, a.History = rd.image.Deviations, rd.image.History
 	a.ImageSeconds = rd.imageTook.Seconds()
@@ -48,7 +49,7 @@ func (r *Runner) attempt(ctx context.Context, rd ready) (*reports.Attempt, error
 	if ctx.Err() != nil && a.Outcome == "" {
 		return nil, nil
 	}
-	a.Seconds = time.Since(a.Start).Seconds() - a.WaitedSeconds
+	a.Seconds = time.Since(rd.began).Seconds() - a.WaitedSeconds
 	if err := r.save(&a, files); err != nil {
 		return nil, err
 	}
@@ -146,7 +147,7 @@ func (r *Runner) tryAll(ctx context.Context, rd ready, a *reports.Attempt, files
 		before.WaitedSeconds = a.WaitedSeconds
 		*a = before
 		a.Warnings = slices.Clone(troubles)
-		t := &trial{structured: rd.structured, r: r, try: try, index: rd.index, batch: rd.batch, job: rd.job, image: rd.image, patch: *rd.patch, limits: r.limits(rd.job), a: a, files: files}
+		t := &trial{structured: rd.structured, r: r, began: rd.began, try: try, index: rd.index, batch: rd.batch, job: rd.job, image: rd.image, patch: *rd.patch, limits: r.limits(rd.job), a: a, files: files}
 		err := t.run(ctx)
 		dead := t.modelRan && errors.Is(err, sandbox.ErrDead)
 		var stop error

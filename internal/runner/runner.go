@@ -184,6 +184,7 @@ type ready struct {
 	patch     *prepared // nil where none is to be applied
 
 	imageTook time.Duration
+	began     time.Time // the attempt, by a clock that nobody sets
 
 	structured grading.StructuredKind // the report asked for besides the log
 }

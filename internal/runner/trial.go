@@ -34,10 +34,11 @@ type trial struct {
 	a      *reports.Attempt
 	files  reports.InstanceFiles
 
-	begun    bool   // it has had a worker
-	entered  bool   // it has one
-	worker   int    // that runs the commands
-	room     func() // gives back what it has of the machine
+	began    time.Time // as a clock that is set meanwhile does not change it
+	begun    bool      // it has had a worker
+	entered  bool      // it has one
+	worker   int       // that runs the commands
+	room     func()    // gives back what it has of the machine
 	box      sandbox.Sandbox
 	log      *capture
 	deadline time.Time
@@ -290,7 +291,7 @@ func (t *trial) setUp(ctx context.Context, last []*script) (ok bool, err error) 
 
 func (t *trial) addPhase(name string, res sandbox.Result, where region) {
 	t.a.Phases = append(t.a.Phases, reports.PhaseRecord{
-		Name: name, ExitCode: res.ExitCode, At: max(0, (time.Since(t.a.Start) - res.Elapsed).Seconds()), Seconds: res.Elapsed.Seconds(), OutputBytes: where.bytes,
+		Name: name, ExitCode: res.ExitCode, At: max(0, (time.Since(t.began) - res.Elapsed).Seconds()), Seconds: res.Elapsed.Seconds(), OutputBytes: where.bytes,
 		Truncated: where.truncated, TimedOut: res.TimedOut,
 	})
 }
