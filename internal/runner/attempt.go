@@ -165,6 +165,9 @@ func (r *Runner) tryAll(ctx context.Context, rd ready, a *reports.Attempt, files
 			troubles = append(troubles, fmt.Sprintf("waited for the engine: %v", err))
 			try--
 			continue
+		case ctx.Err() != nil: // while it was waited for the engine: that says nothing of the patch
+			a.Outcome = ""
+			return nil
 		case isStorage(err):
 			return fmt.Errorf("instance %s: %w", a.InstanceID, err)
 		case try > engineTries && t.mayBePatch(err):

@@ -158,6 +158,25 @@ func TestAttemptThatEndsTheDaemon(t *testing.T) {
 	}
 }
 
+// A run that is interrupted while it waits for an engine that has gone in the last try says
+// nothing of the patch.
+func TestInterruptedInTheLastTry(t *testing.T) {
+	k := newKit(t)
+	var cancel context.CancelFunc
+	slow := fails(sandboxtest.Trouble("too slow"))
+	k.phases["test.sh"] = inTurn(slow, slow, slow, prints(passing, 0), func(context.Context, *sandboxtest.FakeSandbox, sandbox.Command) (sandbox.Result, error) {
+		time.AfterFunc(10*time.Millisecond, cancel)
+		return sandbox.Result{ExitCode: -1}, broken(cause.Engine, "unexpected EOF")
+	})
+	attempts, _, err := k.run(t, func() (ctx context.Context) {
+		ctx, cancel = context.WithCancel(context.Background())
+		return ctx
+	}, job("a"))
+	if !errors.Is(err, context.Canceled) || attempts[0].Outcome != grading.NotRun {
+		t.Errorf("%v, %s: %s", err, attempts[0].Outcome, attempts[0].Reason)
+	}
+}
+
 // What may pass is tried as often for an image as for a sandbox, and what may not, or
 // was tried again by who pulls, is not. Each time it is told whether it will be.
 func TestImageTries(t *testing.T) {

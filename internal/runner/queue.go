@@ -197,44 +197,56 @@ func (r *Runner) prepareGroup(ctx context.Context, jobs Jobs, g *group, to *sche
 	return true, nil
 }
 
-// enter waits for a worker, and until the machine has room for what the attempt is
-// expected to need. An attempt that had both before goes first. leave gives them back.
+// enter waits until the machine has room for what the attempt is expected to need, and
+// then for a worker: who waits for room holds up no worker, and who has rested has it still.
+// leave gives both back.
 func (t *trial) enter(ctx context.Context) error {
-	worker, waited, err := t.r.workers.take(ctx, t.begun)
-	t.a.WaitedSeconds += waited.Seconds()
-	if err != nil {
-		return err
-	}
-	t.worker, t.entered = worker, true
 	began := time.Now()
-	t.room, err = t.r.admission.Enter(ctx, t.r.Estimate(t.job).Needs, func() { t.say("waits for room") })
-	t.a.WaitedSeconds += time.Since(began).Seconds()
+	out, err := t.r.admission.Enter(ctx, t.r.Estimate(t.job).Needs)
 	if err != nil {
-		t.leave()
+		t.a.WaitedSeconds += time.Since(began).Seconds()
 		return err
 	}
-	if !t.begun {
-		t.begun = true
-		t.r.emit(Event{Kind: Entered, Job: t.job, Took: waited + time.Since(began)})
-		if !t.unpatched {
-			t.r.forecast.Load().Begin(t.index, t.batch, time.Now())
-		}
+	t.room = out
+	if err := t.goOn(ctx, false); err != nil {
+		t.a.WaitedSeconds += time.Since(began).Seconds()
+		return err
+	}
+	waited := time.Since(began)
+	t.a.WaitedSeconds += waited.Seconds()
+	t.r.emit(Event{Kind: Entered, Job: t.job, Took: waited})
+	if !t.unpatched {
+		t.r.forecast.Load().Begin(t.index, t.batch, time.Now())
 	}
 	return nil
 }
 
-// leave gives the worker and the room back, if the attempt has them.
-func (t *trial) leave() {
+// goOn waits for a worker; one that has rested goes first.
+func (t *trial) goOn(ctx context.Context, rested bool) (err error) {
+	if t.worker, err = t.r.workers.take(ctx, rested); err == nil {
+		t.entered = true
+	}
+	return err
+}
+
+// rest gives the worker back, if the attempt has one, and keeps its room: what it has
+// written stays.
+func (t *trial) rest() {
 	if !t.entered {
 		return
 	}
 	t.entered = false
+	t.r.o.Observer.Worker(t.worker, "")
+	t.r.workers.give(t.worker)
+}
+
+// leave gives the room back, too.
+func (t *trial) leave() {
 	if t.room != nil {
 		t.room()
 		t.room = nil
 	}
-	t.r.o.Observer.Worker(t.worker, "")
-	t.r.workers.give(t.worker)
+	t.rest()
 }
 
 // learn takes down what an attempt took, where it ran; nil is one that was

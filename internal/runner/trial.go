@@ -35,8 +35,7 @@ type trial struct {
 	files  reports.InstanceFiles
 
 	began    time.Time // as a clock that is set meanwhile does not change it
-	begun    bool      // it has had a worker
-	entered  bool      // it has one
+	entered  bool      // it has a worker
 	worker   int       // that runs the commands
 	room     func()    // gives back what it has of the machine
 	box      sandbox.Sandbox
@@ -265,26 +264,30 @@ func (t *trial) phases(ctx context.Context, last []*script) (done bool, err erro
 }
 
 // setUp runs the set-up of the row, and what of ours comes between it and the tests: for
-// that no worker is needed, and another attempt may have this one's. What it then takes to
-// get one again does not count against the limit.
+// that no worker is needed, and another attempt may have this one's. None of that, nor
+// what it then takes to get one again, counts against the limit.
 func (t *trial) setUp(ctx context.Context, last []*script) (ok bool, err error) {
 	e := &t.job.Recipe.Evaluation
 	if ok, err := t.phase(ctx, "setup", e.Prelude, e.Setup); !ok || err != nil {
 		return false, err
 	}
-	t.leave()
+	t.rest()
+	began := time.Now()
 	// Nothing of the model's may work on while test files are restored.
 	if len(last) > 0 {
 		last[0].alone = true
-	} else if _, err := t.r.exec(ctx, t.box, sandbox.Command{Argv: []string{"true"}, Dir: "/", Alone: true, Timeout: applyTimeout}); err != nil {
+	} else if res, err := t.r.exec(ctx, t.box, sandbox.Command{Argv: []string{"true"}, Dir: "/", Alone: true, Timeout: applyTimeout}); err != nil {
 		return false, err
+	} else if res.ExitCode == -1 || res.TimedOut {
+		return false, fmt.Errorf("after the set-up: %w", sandbox.ErrDead)
 	}
 	if ok, err := t.scripts(ctx, last...); !ok || err != nil {
 		return false, err
 	}
 	t.noteWritten(ctx)
-	began := time.Now()
-	err = t.enter(ctx)
+	rested := time.Now()
+	err = t.goOn(ctx, true)
+	t.a.WaitedSeconds += time.Since(rested).Seconds()
 	t.deadline = t.deadline.Add(time.Since(began))
 	return err == nil, err
 }

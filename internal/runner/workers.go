@@ -32,19 +32,18 @@ func newWorkers(n int) *workers {
 }
 
 // take waits for a free worker. Those that take one again are served first.
-func (w *workers) take(ctx context.Context, again bool) (worker int, waited time.Duration, err error) {
-	began := time.Now()
+func (w *workers) take(ctx context.Context, again bool) (worker int, err error) {
 	var first chan int
 	if again {
 		first = w.again
 	}
 	select {
 	case worker = <-w.free:
-		return worker, time.Since(began), nil
+		return worker, nil
 	case worker = <-first:
-		return worker, time.Since(began), nil
+		return worker, nil
 	case <-ctx.Done():
-		return 0, time.Since(began), context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
 }
 

@@ -30,20 +30,13 @@ type waiter struct {
 func NewAdmission(capacity Resources) *Admission { return &Admission{capacity: capacity} }
 
 // Enter waits for room and takes it. leave gives it back, and must be called if err
-// is nil. Where it has to wait, it says so first; full may be nil.
-func (a *Admission) Enter(ctx context.Context, needs Resources, full func()) (leave func(), err error) {
+// is nil.
+func (a *Admission) Enter(ctx context.Context, needs Resources) (leave func(), err error) {
 	a.mu.Lock()
 	w := &waiter{needs: needs, admitted: make(chan struct{})}
 	a.waiting = append(a.waiting, w)
 	a.admit()
 	a.mu.Unlock()
-	select {
-	case <-w.admitted:
-	default:
-		if full != nil {
-			full()
-		}
-	}
 	select {
 	case <-w.admitted:
 		return sync.OnceFunc(func() { a.leave(needs) }), nil

@@ -168,7 +168,7 @@ func TestAdmission(t *testing.T) {
 				arrives, stays := random.IntN(1000), 1+random.IntN(60)
 				all.Go(func() {
 					time.Sleep(time.Duration(arrives) * time.Second)
-					leave, err := a.Enter(t.Context(), needs, nil)
+					leave, err := a.Enter(t.Context(), needs)
 					if err != nil {
 						t.Error(err)
 						return
@@ -207,7 +207,7 @@ func TestAdmissionDoesNotStarve(t *testing.T) {
 			small.Go(func() {
 				time.Sleep(time.Duration(i) * 100 * time.Millisecond) // so that they never leave all at once
 				for ctx.Err() == nil {
-					leave, err := a.Enter(ctx, Resources{MemoryBytes: 1}, nil)
+					leave, err := a.Enter(ctx, Resources{MemoryBytes: 1})
 					if err != nil {
 						return
 					}
@@ -218,7 +218,7 @@ func TestAdmissionDoesNotStarve(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		began := time.Now()
-		leave, err := a.Enter(t.Context(), Resources{MemoryBytes: 10}, nil)
+		leave, err := a.Enter(t.Context(), Resources{MemoryBytes: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func TestAdmissionDoesNotStarve(t *testing.T) {
 func TestAdmissionInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAdmission(Resources{CPUs: 2})
-		leave, err := a.Enter(t.Context(), Resources{CPUs: 1}, nil)
+		leave, err := a.Enter(t.Context(), Resources{CPUs: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestAdmissionInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		got := make(chan error, 1)
 		go func() {
-			_, err := a.Enter(ctx, Resources{CPUs: 1}, nil)
+			_, err := a.Enter(ctx, Resources{CPUs: 1})
 			got <- err
 		}()
 		synctest.Wait()
@@ -483,7 +483,7 @@ func BenchmarkAttempt(b *testing.B) {
 				if !ok {
 					return
 				}
-				leave, err := a.Enter(b.Context(), estimates[i].Needs, nil)
+				leave, err := a.Enter(b.Context(), estimates[i].Needs)
 				if err != nil {
 					b.Error(err)
 					return
