@@ -162,7 +162,7 @@ func TestDiskFloorRemovesImages(t *testing.T) {
 	s := &smallStore{free: 2500 << 20, lowest: 2500 << 20, there: map[string]bool{}}
 	f := newFakeEngine()
 	f.store, f.state, f.disk = s, "engine", s.disk
-	_, stderr := f.run(t, exitFine, fakeRun(data(t, instances, good(instances)...), t.TempDir(), "--disk-floor", "1GiB", "--builders", "1"))
+	_, stderr := f.run(t, exitFine, fakeRun(data(t, instances, good(instances)...), t.TempDir(), "--disk-floor", "1GiB", "--pulls", "1"))
 	if f.ran() != instances || !strings.Contains(stderr, "where the engine keeps images") {
 		t.Errorf("%d tests were run; evalrun says\n%s", f.ran(), stderr)
 	}
@@ -206,7 +206,7 @@ func TestDiskFloor(t *testing.T) {
 			if c.comes {
 				code, tests = exitFine, instances
 			}
-			_, stderr := f.run(t, code, fakeRun(data(t, instances, good(instances)...), t.TempDir(), "--disk-floor", "1GiB", "--builders", "1"))
+			_, stderr := f.run(t, code, fakeRun(data(t, instances, good(instances)...), t.TempDir(), "--disk-floor", "1GiB", "--pulls", "1"))
 			if f.ran() != tests || c.comes && early != 0 {
 				t.Errorf("%d tests were run, %d of them before there was room", f.ran(), early)
 			}
